@@ -24,7 +24,7 @@ from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.worker.client.order import SYMBOLS
 from tests.warm_python import SESSIONS, WITH_CARDS, WarmPython, workers_environment
 
-pytest_plugins = ["pytester", "tests.report_fixtures"]
+pytest_plugins = ["pytester", "tests.report_fixtures", "tests.devices.on_cards"]
 
 #: Variables of the session that runs these tests, which the sessions in them must not see. Without bytecode
 #: each of them would compile the plugin, as no installed one does.

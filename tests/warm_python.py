@@ -25,8 +25,7 @@ from pytest_membudget.worker.client.order import SYMBOLS
 WITH_CARDS = (
     "pytest_membudget.worker.__main__",
     "pytest_membudget.worker.template",
-    "tests.devices.traced.device_server",
-    "tests.devices.stand_in.server",
+    "tests.devices.server",
 )
 #: A session, and one that runs a base.
 SESSIONS = ("pytest", "pytest_membudget.comparison.base.process")

@@ -335,7 +335,12 @@ def test_compiled_flex_attention_has_no_scores(figures):
 
 
 def test_uncompiled_flex_attention_has_six_and_a_half(figures):
-    """As in tests/devices/traced/test_higher_order.py."""
+    """By ``sdpa_dense_backward`` (torch/_higher_order_ops/flex_attention.py, 2.13), where its peak is.
+
+    Six float32 matrices of scores (before and after the modification, the softmax, its gradient, the
+    modification's, that times the scale) and half a one in bf16; key and value repeated, and value's
+    gradient; the logsumexp, its gradient, the rows' sums; masked rows; four ranges of indices.
+    """
     run = figures("test_flex_attention.py::test_uncompiled")
 
     scores = 2 * 8 * 1024 * 1024 * 4

@@ -50,30 +50,21 @@ def test_another_torch_than_the_environments_is_named_beside_it(here, tmp_path):
     )
 
 
-def test_without_a_cuda_build_nothing_is_estimated(here, tmp_path):
-    here(CPU_BUILD, UsageMistake("run this command"), Built(tmp_path))
-
-    with pytest.raises(UsageMistake, match="run this command"):
-        choice.find_stand_in()
+UNKNOWN = TorchBuild(Path("/folder"), "2.30.0+cu140", cuda="14.0")
+UNREADABLE = "libtorch_cuda.so is no shared object"
 
 
-def test_without_libraries_the_reason_is_reported(here):
-    here(CUDA_BUILD, CUDA_BUILD, CannotBuild("there is no C compiler: install gcc"))
+@pytest.mark.parametrize(
+    ("workers", "libraries", "linked", "reason"),
+    [
+        (UsageMistake("run this command"), None, None, "run this command"),
+        (CUDA_BUILD, CannotBuild("no C compiler: install gcc"), None, "no C compiler: install gcc"),
+        (CUDA_BUILD, None, CannotBuild(UNREADABLE), r"libtorch_cuda\.so is no shared object"),
+        (UNKNOWN, None, None, r"built for CUDA 14\.0"),
+    ],
+)
+def test_what_is_missing_is_reported(here, tmp_path, workers, libraries, linked, reason):
+    here(CPU_BUILD, workers, libraries or Built(tmp_path), linked)
 
-    with pytest.raises(UsageMistake, match="there is no C compiler: install gcc"):
-        choice.find_stand_in()
-
-
-def test_libraries_that_cannot_be_written_for_this_torch_are_reported(here, tmp_path):
-    here(CUDA_BUILD, CUDA_BUILD, Built(tmp_path), CannotBuild("libtorch_cuda.so is no shared object"))
-
-    with pytest.raises(UsageMistake, match=r"libtorch_cuda\.so is no shared object"):
-        choice.find_stand_in()
-
-
-def test_what_the_machine_lacks_is_reported(here, tmp_path):
-    build = TorchBuild(Path("/folder"), "2.30.0+cu140", cuda="14.0")
-    here(build, build, Built(tmp_path))
-
-    with pytest.raises(UsageMistake, match=r"built for CUDA 14\.0"):
+    with pytest.raises(UsageMistake, match=reason):
         choice.find_stand_in()

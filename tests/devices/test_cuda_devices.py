@@ -34,10 +34,7 @@ class Holder:
 
     def __init__(self, names):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, *names],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", HOLDER, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout.readline() == "begins\n"
         self._is_in = threading.Event()
@@ -108,37 +105,31 @@ def test_a_process_that_is_killed_while_it_waits_keeps_nobody_out(holder, device
     first = holder(device)
     assert first.is_let_in()
     waiting = holder(device)
-    assert waiting.waits()
     waiting.process.kill()
     first.leave()
 
     assert holder(device).is_let_in()
 
 
-def test_a_device_may_be_locked_again_in_one_process(device):
+def test_a_card_named_twice_is_one_card_and_may_be_locked_again_in_one_process(device):
     for _ in range(2):
-        with lock_gpus([device]):
+        with lock_gpus([device, device]):
             pass
 
 
 # Several cards
 
 
-def test_another_card_is_free_meanwhile(holder, device):
-    assert holder(f"{device}-0").is_let_in()
-    assert holder(f"{device}-1").is_let_in()
-
-
-def test_a_test_on_several_cards_waits_for_all_of_them(holder, device):
+def test_a_test_on_several_cards_waits_for_all_of_them_and_another_card_is_free_meanwhile(holder, device):
     one = holder(f"{device}-1")
     assert one.is_let_in()
     both = holder(f"{device}-0", f"{device}-1")
     assert both.waits()
+    assert holder(f"{device}-2").is_let_in()
 
     one.leave()
 
     assert both.is_let_in()
-    assert holder(f"{device}-0").waits()
 
 
 def test_tests_that_name_the_same_cards_in_other_orders_do_not_wait_for_each_other_for_ever(holder, device):
@@ -153,11 +144,6 @@ def test_tests_that_name_the_same_cards_in_other_orders_do_not_wait_for_each_oth
     assert earlier.is_let_in()
     earlier.leave()
     assert all(one.is_let_in() for one in two)
-
-
-def test_a_card_named_twice_is_one_card(device):
-    with lock_gpus([device, device]):
-        pass
 
 
 # Names
@@ -190,44 +176,28 @@ def test_the_locks_of_a_user_are_that_users(device, tmp_path, monkeypatch):
 # Whether there may be one, by what the driver leaves in the file system and the environment
 
 
-@pytest.fixture
-def driver(monkeypatch, tmp_path):
-    """``driver(there)``: whether the driver's file exists."""
-
-    def make(there):
-        path = tmp_path / "nvidiactl"
-        if there:
-            path.touch()
-        monkeypatch.setattr(cuda_devices, "_DEVICE_FILES", (str(path),))
-
-    return make
+HIDDEN = "no CUDA: CUDA_VISIBLE_DEVICES={!r} hides all devices"
+STAND_IN = "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, a stand-in for CUDA"
 
 
-def test_a_machine_with_the_drivers_file_may_have_one(driver):
-    driver(True)
+@pytest.mark.parametrize(
+    ("is_there", "environment", "why_not"),
+    [
+        (True, {}, None),
+        (True, {"CUDA_VISIBLE_DEVICES": "1,0"}, None),
+        (False, {}, "no CUDA: this machine has no NVIDIA device"),
+        *(
+            (True, {"CUDA_VISIBLE_DEVICES": value}, HIDDEN.format(value))
+            for value in ("", "-1", " ", "NoDevFiles")
+        ),
+        (True, {"LD_PRELOAD": "/usr/lib/libx.so /here/libmembudget_stand_in.so"}, STAND_IN),
+    ],
+)
+def test_whether_there_may_be_one(monkeypatch, tmp_path, is_there, environment, why_not):
+    """By the driver's file, and what hides it."""
+    path = tmp_path / "nvidiactl"
+    if is_there:
+        path.touch()
+    monkeypatch.setattr(cuda_devices, "_DEVICE_FILES", (str(path),))
 
-    assert why_no_cuda({}) is None
-    assert why_no_cuda({"CUDA_VISIBLE_DEVICES": "1,0"}) is None
-
-
-def test_a_machine_without_it_has_none(driver):
-    driver(False)
-
-    assert why_no_cuda({}) == "no CUDA: this machine has no NVIDIA device"
-
-
-@pytest.mark.parametrize("value", ["", "-1", " ", "NoDevFiles"])
-def test_hidden_devices_are_not_there(driver, value):
-    driver(True)
-
-    assert why_no_cuda({"CUDA_VISIBLE_DEVICES": value}) == (
-        f"no CUDA: CUDA_VISIBLE_DEVICES={value!r} hides all devices"
-    )
-
-
-def test_the_stand_in_is_no_device(driver):
-    driver(True)
-
-    assert why_no_cuda({"LD_PRELOAD": "/usr/lib/libx.so /here/libmembudget_stand_in.so"}) == (
-        "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, a stand-in for CUDA"
-    )
+    assert why_no_cuda(environment) == why_not

@@ -1,5 +1,6 @@
 """The private parts of torch that estimates rest on: named, with their purpose, where one is missing."""
 
+import functools
 import importlib
 from pathlib import Path
 
@@ -60,20 +61,20 @@ def test_a_missing_part_is_named_with_its_purpose(monkeypatch, table, module, pa
     assert f"it has no {module}.{path} ({purpose})" in text
 
 
+@functools.cache
+def our_lines():
+    root = Path(pytest_membudget.__file__).parent
+    return [line for file in root.rglob("*.py") for line in file.read_text().splitlines()]
+
+
 @pytest.mark.parametrize(("table", "module", "path", "purpose"), ROWS)
 def test_each_part_is_one_that_the_code_names(table, module, path, purpose):
     """A row of what nobody uses would refuse a torch for nothing."""
-    root = Path(pytest_membudget.__file__).parent
-    name = path.rpartition(".")[-1]
-    row = f'"{path}", "'
+    name, row = path.rpartition(".")[-1], f'"{path}", "'
 
-    lines = [line for file in root.rglob("*.py") for line in file.read_text().splitlines()]
+    naming = [line for line in our_lines() if name in line or f"import {module}" in line]
 
-    others = [
-        line for line in lines if row not in line and line.strip() not in (f'"{path}",', f'"{module}",')
-    ]
-
-    assert any(name in line or f"import {module}" in line for line in others)
+    assert [one for one in naming if row not in one and one.strip() not in (f'"{path}",', f'"{module}",')]
 
 
 def test_a_module_that_is_gone_is_named_too(monkeypatch):

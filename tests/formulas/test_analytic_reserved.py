@@ -6,7 +6,7 @@
 - the logs in the message of 5940ddeb5 (#822, 2025-02-05): 1 sequence, three ways of resharding, from
   run_llama_train.sh, which sets expandable segments.
 
-A trace meets all five to 0.3% (tests/devices/traced/ranks/test_published_ranks.py). The tapes have
+A trace meets all five to 0.3% (tests/devices/stand_in/ranks/test_published_ranks.py). The tapes have
 torchtitan's final norm as it is since 2025-03; until then it saved its input in fp32.
 """
 

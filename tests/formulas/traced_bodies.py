@@ -12,7 +12,7 @@ from traced_models import MODELS
 with contextlib.suppress(ImportError):  # the tests skip then
     import transformers
 
-    if "device_server" in sys.argv[0]:
+    if sys.argv[0].endswith("devices/server.py"):
         for known in MODELS.values():
             getattr(transformers, known["model_class"])
 

@@ -171,11 +171,7 @@ assert was_unwatched()
 def test_reading_a_variable_does_not_break_the_graph():
     """In a new process, whose variables the cache of estimates watches for good."""
     done = subprocess.run(
-        [sys.executable, "-c", READER],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", READER], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
 

@@ -23,33 +23,14 @@ def allocator(monkeypatch):
     return stats
 
 
-def test_a_peak_that_was_reset_counts(allocator):
+@pytest.mark.parametrize(("device", "later", "peak"), [(0, 7, 7), (0, 9, 9), (1, 1, 1)])
+def test_the_highest_peak_before_a_reset_or_after_it_counts_of_the_own_card(allocator, device, later, peak):
     peaks = KeptPeaks()
     peaks.install()
-    torch._C._cuda_resetPeakMemoryStats(0)
+    torch._C._cuda_resetPeakMemoryStats(device)
     peaks.remove()
 
-    assert torch.cuda.memory_stats()[PEAK] == 2
-    assert peaks.over(torch.cuda.memory_stats()) == {PEAK: 7, CURRENT: 2}
-
-
-def test_a_higher_peak_after_the_reset_is_the_one_that_counts(allocator):
-    peaks = KeptPeaks()
-    peaks.install()
-    torch._C._cuda_resetPeakMemoryStats(0)
-    allocator[PEAK] = 9
-    peaks.remove()
-
-    assert peaks.over(torch.cuda.memory_stats())[PEAK] == 9
-
-
-def test_another_cards_reset_keeps_nothing(allocator):
-    peaks = KeptPeaks()
-    peaks.install()
-    torch._C._cuda_resetPeakMemoryStats(1)
-    peaks.remove()
-
-    assert peaks.over({PEAK: 1})[PEAK] == 1
+    assert peaks.over({PEAK: later, CURRENT: 2}) == {PEAK: peak, CURRENT: 2}
 
 
 def test_torch_resets_by_the_function_that_is_kept_watch_on(monkeypatch):

@@ -1,4 +1,4 @@
-"""What a body on the stand-in asks of PyTorch's allocator, beyond what was there before it."""
+"""What a body on the stand-in asks of PyTorch's allocator: the most at once, or block by block."""
 
 import gc
 
@@ -24,3 +24,24 @@ def peak_of(run):
 def not_modelled():
     """The names recorded so far, sorted."""
     return sorted(StandInLibraries().not_modelled())
+
+
+def requests(call):
+    """The sizes of all blocks handed out during ``call``, in order."""
+    torch.cuda.synchronize()  # CUDA is initialized before its history begins
+    torch.cuda.memory._record_memory_history(context=None, max_entries=100_000)
+    try:
+        kept = call()
+        events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+    del kept
+    return [event["size"] for event in events if event["action"] == "alloc"]
+
+
+def without(sizes, *known):
+    """``sizes`` but for one of each that is ``known``, which must be there."""
+    rest = list(sizes)
+    for size in known:
+        rest.remove(size)
+    return rest

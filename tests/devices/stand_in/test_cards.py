@@ -24,7 +24,7 @@ def what_torch_sees():
     }
 
 
-@pytest.mark.parametrize("name", ["T4", "A100-80GB", "RTX-4090", "H100-80GB", "B200-180GB"])
+@pytest.mark.parametrize("name", ["T4", "A100-80GB", "B200-180GB"])
 def test_torch_sees_the_catalogues_card(stand_in, name):
     gpu, figures = find_gpu(name), figures_of(find_gpu(name))
 
@@ -70,27 +70,6 @@ def test_more_than_a_card_holds_is_pytorchs_own_error(stand_in):
     )
 
 
-def free_and_total():
-    import torch
-
-    before = torch.cuda.mem_get_info()
-    kept = torch.empty(3 * 2**20, dtype=torch.uint8, device="cuda")
-    during = torch.cuda.mem_get_info()
-    del kept
-    torch.cuda.empty_cache()
-    return [before, during, torch.cuda.mem_get_info()]
-
-
-def test_what_is_free_leaves_out_the_context_and_the_segments(stand_in):
-    gpu = find_gpu("H100-80GB")
-    usable = gpu.total_bytes - gpu.context_bytes
-
-    before, during, after = stand_in(free_and_total, gpu="H100-80GB")
-
-    assert before == after == [usable, gpu.total_bytes]
-    assert during == [usable - 20 * MIB, gpu.total_bytes]  # a segment of 20 MiB for 1 to 10 MiB
-
-
 def four_cards():
     import torch
 
@@ -112,16 +91,6 @@ def test_cards_of_one_process_are_counted_apart(stand_in):
         context + n * GIB + small * MIB for n, small in zip((1, 2, 3, 4), (0, 2, 0, 2), strict=True)
     ]
     assert (copied, copied_to) == ([0, 1, 2, 3], 3)
-
-
-def far_more_than_it_has():
-    import torch
-
-    return torch.empty(500 * 2**30, dtype=torch.uint8, device="cuda").nbytes
-
-
-def test_without_a_limit_a_card_holds_more_than_it_has(stand_in):
-    assert stand_in(far_more_than_it_has, unlimited=True) == 500 * GIB
 
 
 def test_every_card_of_the_catalogue_has_figures_of_its_own_name():

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 import torch
-from cudnn_calls import requests, without
+from allocations import requests, without
 from cudnn_questions import Convolution, Direction, needs_cudnn, workspace_bytes, workspaces_of
 
 F = torch.nn.functional
@@ -70,23 +70,17 @@ def test_the_recorded_workspaces_are_requested(stand_in, direction, channels, wi
     assert workspaces[list(Direction).index(direction)] == [recorded]
 
 
+X8, W8, Y8 = (8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 56, 56)
 LAYERS = {
-    # name: x, w, y, options of the layer, of cuDNN's question, dtype, channels last, flags
-    "bf16": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 56, 56), 1, 1, "bfloat16", False, ()),
-    "channels-last": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 56, 56), 1, 1, "bfloat16", True, ()),
-    "strided": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 28, 28), 1, 2, "float32", False, ()),
-    "grouped": ((8, 64, 56, 56), (64, 2, 3, 3), (8, 64, 56, 56), 1, 1, "float32", False, ()),
+    # name: x, w, y, padding, stride, dtype, channels last, flags
+    "bf16": (X8, W8, Y8, 1, 1, "bfloat16", False, ()),
+    "channels-last": (X8, W8, Y8, 1, 1, "bfloat16", True, ()),
+    "strided": (X8, W8, (8, 128, 28, 28), 1, 2, "float32", False, ()),
+    "grouped": (X8, (64, 2, 3, 3), X8, 1, 1, "float32", False, ()),
     "3d": ((2, 16, 16, 28, 28), (32, 16, 3, 3, 3), (2, 32, 16, 28, 28), 1, 1, "float32", False, ()),
-    "deterministic": (
-        (8, 64, 56, 56),
-        (128, 64, 3, 3),
-        (8, 128, 56, 56),
-        1,
-        1,
-        "float16",
-        False,
-        ("deterministic",),
-    ),
+    "deterministic": (X8, W8, Y8, 1, 1, "float16", False, ("deterministic",)),
+    # planned as the gradient that it is: of the small maps by large ones
+    "transposed": ((8, 32, 58, 58), (64, 32, 4, 4), (8, 64, 28, 28), 0, 2, "float32", False, ("transposed",)),
 }
 
 
@@ -96,52 +90,24 @@ LAYERS = {
 )
 def test_workspaces_are_those_that_cudnn_plans_for_the_card(stand_in, name, gpu):
     x, w, y, padding, stride, dtype, channels_last, flags = LAYERS[name]
+    each = {"padding": padding, "stride": stride, "dilation": 1}
     options = {"padding": padding, "stride": stride, "groups": x[1] // w[1]}
-    dimensions = len(x) - 2
+    question = {
+        **{key: (value,) * (len(x) - 2) for key, value in each.items()},
+        "dtype": dtype,
+        "channels_last": channels_last,
+        "deterministic": "deterministic" in flags,
+    }
     planned = [
-        workspace_bytes(
-            stand_in,
-            Convolution(
-                direction.name,
-                *(x, w, y),
-                padding=(padding,) * dimensions,
-                stride=(stride,) * dimensions,
-                dilation=(1,) * dimensions,
-                dtype=dtype,
-                channels_last=channels_last,
-                deterministic="deterministic" in flags,
-            ),
-            gpu,
-        )
+        workspace_bytes(stand_in, Convolution(direction.name, x, w, y, **question), gpu)
         for direction in Direction
     ]
+    if "transposed" in flags:
+        x, planned[:2] = y, planned[1::-1]
 
     requested = stand_in(convolution_requests, x, w, options, dtype, channels_last, flags, gpu=gpu)
 
     assert [sum(sizes) for sizes in requested] == planned
-
-
-def test_a_transposed_convolution_is_planned_as_the_gradient_that_it_is(stand_in):
-    small, w, large = (8, 64, 28, 28), (64, 32, 4, 4), (8, 32, 58, 58)
-    forward, of_input, of_weight = (
-        workspace_bytes(
-            stand_in,
-            Convolution(
-                direction.name,
-                *(large, w, small),
-                padding=(0, 0),
-                stride=(2, 2),
-                dilation=(1, 1),
-                dtype="float32",
-                channels_last=False,
-            ),
-        )
-        for direction in (Direction.INPUT_GRADIENT, Direction.FORWARD, Direction.WEIGHT_GRADIENT)
-    )
-
-    requested = stand_in(convolution_requests, small, w, {"stride": 2}, "float32", False, ("transposed",))
-
-    assert [sum(sizes) for sizes in requested] == [forward, of_input, of_weight]
 
 
 X, W, Y = (64, 64, 56, 56), (128, 64, 3, 3), (64, 128, 56, 56)
@@ -175,59 +141,6 @@ def test_benchmark_tries_all_plans_in_the_largest_workspace_at_the_first_call(st
 
     assert first == [bytes_of(Y), largest, planned[0]]
     assert second == [bytes_of(Y), planned[0]]
-
-
-def reserved_after_first_calls():
-    """Bytes reserved after a first call, without and with ``benchmark``; PyTorch empties its cache for it."""
-    tensor, weight = (torch.empty(shape, device="cuda") for shape in (X, W))
-    reserved = []
-    for benchmark in (False, True):
-        torch.backends.cudnn.benchmark = benchmark
-        cached = torch.empty(2**30, dtype=torch.uint8, device="cuda")
-        place_of_output = torch.empty(Y, device="cuda")  # a segment that is in use when the cache is emptied
-        del cached, place_of_output
-        F.conv2d(tensor[benchmark:], weight, padding=1)
-        reserved.append(torch.cuda.memory_reserved())
-    return reserved
-
-
-def test_benchmark_empties_the_cache(stand_in):
-    without_benchmark, with_benchmark = stand_in(reserved_after_first_calls)
-
-    assert without_benchmark >= 2**30 > with_benchmark
-
-
-def requests_in_little_room(room):
-    tensor, weight = (torch.empty(shape, device="cuda") for shape in (X, W))
-    output = torch.empty(Y, device="cuda")
-    limit = torch.cuda.memory_reserved() + room
-    torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory)
-    del output
-    return requests(lambda: F.conv2d(tensor, weight, padding=1))
-
-
-def test_a_plan_whose_workspace_does_not_fit_is_passed_over(stand_in):
-    room = 20 * 2**20
-    assert workspace_bytes(stand_in, LARGE[Direction.FORWARD]) > room
-
-    output, *workspaces = stand_in(requests_in_little_room, room)
-
-    assert output == bytes_of(Y)
-    assert all(size <= room for size in workspaces)
-
-
-def peak_of_a_step():
-    tensor, weight = (torch.empty(shape, device="cuda", requires_grad=True) for shape in (X, W))
-    output = F.conv2d(tensor, weight, padding=1)
-    output.backward(torch.empty_like(output))
-    return torch.cuda.memory_stats()["requested_bytes.all.peak"]
-
-
-def test_the_peak_is_the_weight_gradients_workspace_on_everything_else(stand_in):
-    """x, w, y, a gradient of each, and the workspace."""
-    workspace = workspace_bytes(stand_in, LARGE[Direction.WEIGHT_GRADIENT])
-
-    assert stand_in(peak_of_a_step) == 2 * (bytes_of(X) + bytes_of(W) + bytes_of(Y)) + workspace
 
 
 def threaded_requests():

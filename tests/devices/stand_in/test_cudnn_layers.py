@@ -1,7 +1,7 @@
 """Batch norm, CTC loss, sampling and attention of cuDNN on the stand-in."""
 
 import torch
-from cudnn_calls import requests, without
+from allocations import requests, without
 from cudnn_questions import needs_cudnn
 
 from pytest_membudget.formulas.kernels.attention_call import AttentionCall
@@ -32,28 +32,20 @@ def batch_norm(train, channels_last):
     return forward, backward, results[0].grad_fn.name()
 
 
-def test_batch_norm_in_training_takes_its_output_and_two_statistics(stand_in):
-    """As recorded (JasperSolt/EoR_NN, snapshot.pickle)."""
-    forward, backward, name = stand_in(batch_norm, True, False)
+def test_batch_norm_takes_its_output_and_in_training_two_statistics(stand_in):
+    """As recorded (JasperSolt/EoR_NN, snapshot.pickle).
 
-    assert name == "CudnnBatchNormBackward0"
-    assert sorted(forward) == [CHANNELS, CHANNELS, IMAGES]
-    assert sorted(backward) == [CHANNELS, CHANNELS, IMAGES]
+    In channels last there is a workspace: one persistent kernel, whose blocks exchange at least two sums
+    a channel, in fp32.
+    """
+    trained, evaluated, last = (
+        stand_in(batch_norm, *how) for how in ((True, False), (False, False), (True, True))
+    )
 
-
-def test_batch_norm_in_evaluation_takes_its_output(stand_in):
-    forward, _, name = stand_in(batch_norm, False, False)
-
-    assert name == "CudnnBatchNormBackward0"
-    assert forward == [IMAGES]
-
-
-def test_batch_norm_in_channels_last_has_a_workspace(stand_in):
-    """One persistent kernel: at least two fp32 sums a channel are exchanged between its blocks."""
-    forward, backward, name = stand_in(batch_norm, True, True)
-
-    assert name == "CudnnBatchNormBackward0"
-    for sizes in (forward, backward):
+    assert {name for *_, name in (trained, evaluated, last)} == {"CudnnBatchNormBackward0"}
+    assert [sorted(sizes) for sizes in trained[:2]] == 2 * [[CHANNELS, CHANNELS, IMAGES]]
+    assert evaluated[0] == [IMAGES]
+    for sizes in last[:2]:
         (workspace,) = without(sizes, CHANNELS, CHANNELS, IMAGES)
         assert 2 * CHANNELS <= workspace < IMAGES
 

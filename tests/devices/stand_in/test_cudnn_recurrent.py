@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from cudnn_calls import requests, without
+from allocations import requests, without
 from cudnn_questions import needs_cudnn
 
 pytestmark = needs_cudnn
@@ -14,16 +14,18 @@ FP32 = 4
 OUTPUT = STEPS * BATCH * WIDTH * FP32
 STATE = LAYERS * BATCH * WIDTH * FP32
 GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
+#: What a layer keeps of a step, in widths: 4 layers 320 wide kept 736,000,000 bytes (LSTM) and 864,000,000
+#: (GRU) of 25,000 steps (pytorch/pytorch#2895; their number is inferred). A plain RNN's is assumed.
+KEPT_A_LAYER = {"RNN": 1, "LSTM": 5, "GRU": 6}
 
 
-def run(name, *, train=True, dtype="float32", **options):
+def run(name, train, dropout=0):
     """What forward and backward ask for; a warning is an error: weights lie in one chunk."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.set_grad_enabled(train):
         warnings.simplefilter("error")
-        dtype = getattr(torch, dtype)
-        layer = getattr(torch.nn, name)(WIDTH, WIDTH, LAYERS, **options).cuda().to(dtype).train(train)
+        layer = getattr(torch.nn, name)(WIDTH, WIDTH, LAYERS, dropout=dropout).cuda().train(train)
         layer.flatten_parameters()
-        tensor = torch.empty(STEPS, BATCH, WIDTH, device="cuda", dtype=dtype, requires_grad=True)
+        tensor = torch.empty(STEPS, BATCH, WIDTH, device="cuda", requires_grad=True)
         results = []
         forward = requests(lambda: results.append(layer(tensor)[0]))
         if not train:
@@ -34,30 +36,6 @@ def run(name, *, train=True, dtype="float32", **options):
         return forward, backward, weights[0].untyped_storage().nbytes()
 
 
-def forward_and_backward(name):
-    return run(name)
-
-
-def inference(name):
-    with torch.no_grad():
-        return run(name, train=False)
-
-
-def with_dropout(name):
-    return run(name, dropout=0.5)
-
-
-def states(name):
-    """The states that PyTorch makes of zeros, and the results: two states for an LSTM."""
-    count = 2 if name == "LSTM" else 1
-    return [OUTPUT] + 2 * count * [STATE]
-
-
-#: What a layer keeps of a step, in widths: 4 layers 320 wide kept 736,000,000 bytes (LSTM) and 864,000,000
-#: (GRU) of 25,000 steps (pytorch/pytorch#2895; their number is inferred). A plain RNN's is assumed.
-KEPT_A_LAYER = {"RNN": 1, "LSTM": 5, "GRU": 6}
-
-
 def reserve_bytes(steps_of_samples, width, layers, name, number):
     """What cuDNN keeps of a forward pass: ``steps_of_samples`` steps of all samples together."""
     return steps_of_samples * width * (KEPT_A_LAYER[name] * layers + layers - 1) * number
@@ -65,35 +43,24 @@ def reserve_bytes(steps_of_samples, width, layers, name, number):
 
 @pytest.mark.parametrize("name", GATES)
 def test_the_reserve_is_what_was_published_of_such_layers(stand_in, name):
-    """pytorch/pytorch#2895: widths kept a step; cuDNN 9 adds at most 512 bytes."""
-    forward, _, _ = stand_in(forward_and_backward, name)
+    """pytorch/pytorch#2895: widths kept a step; cuDNN 9 adds at most 512 bytes.
 
-    _, reserve = without(forward, *states(name))
+    Backward takes the same workspace twice and a flat gradient of the weights; without training there is no
+    reserve. An LSTM has two states, each of zeros first and as a result.
+    """
+    (forward, backward, flat), (inferred, *_) = (stand_in(run, name, train) for train in (True, False))
 
-    published = reserve_bytes(STEPS * BATCH, WIDTH, LAYERS, name, FP32)
-    assert 0 <= reserve - published <= 512
-
-
-@pytest.mark.parametrize("name", GATES)
-def test_backward_takes_the_same_workspace_twice_and_a_flat_gradient_of_the_weights(stand_in, name):
-    forward, backward, flat = stand_in(forward_and_backward, name)
-    workspace, _ = without(forward, *states(name))
-
+    states = [OUTPUT] + 2 * (2 if name == "LSTM" else 1) * [STATE]
+    workspace, reserve = without(forward, *states)
     weights = LAYERS * GATES[name] * (2 * WIDTH * WIDTH + 2 * WIDTH) * FP32
-
+    assert 0 <= reserve - reserve_bytes(STEPS * BATCH, WIDTH, LAYERS, name, FP32) <= 512
     assert flat == weights
     assert sorted(backward)[-3:] == sorted([workspace, workspace, weights])
-
-
-@pytest.mark.parametrize("name", GATES)
-def test_without_training_there_is_no_reserve(stand_in, name):
-    forward, _, _ = stand_in(inference, name)
-
-    assert len(without(forward, *states(name))) == 1
+    assert len(without(inferred, *states)) == 1
 
 
 def test_dropout_keeps_a_generators_states_for_every_second_thread_of_the_card(stand_in):
-    forward, _, _ = stand_in(with_dropout, "LSTM")
+    forward, *_ = stand_in(run, "LSTM", True, 0.5)
 
     assert 108 * 2048 // 2 * 48 in forward
 
@@ -124,7 +91,5 @@ def half_precision():
 @pytest.mark.parametrize("gpu", ["A100-80GB", "H100-80GB", "T4"])
 def test_half_precision_runs_on_every_card(stand_in, gpu):
     """The persistent kernels of half precision need to know the card."""
-    forward = stand_in(half_precision, gpu=gpu)
-
     published = reserve_bytes(STEPS * 64, 128, 1, "LSTM", 2)
-    assert any(0 <= size - published <= 512 for size in forward)
+    assert any(0 <= size - published <= 512 for size in stand_in(half_precision, gpu=gpu))

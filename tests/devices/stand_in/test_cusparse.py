@@ -1,6 +1,8 @@
 """Sparse tensors on the stand-in: layouts, products and sums; what is not known of them is named."""
 
 import pytest
+import torch
+from allocations import not_modelled, peak_of
 
 ROWS = 500
 SPECIFIED = 1_000
@@ -35,7 +37,7 @@ OPERATORS = {
 }
 
 
-def csr(torch, requires_grad=False):
+def csr(requires_grad=False):
     offsets = torch.zeros(ROWS + 1, dtype=torch.int64, device="cuda")
     columns = torch.zeros(SPECIFIED, dtype=torch.int64, device="cuda")
     values = torch.zeros(SPECIFIED, device="cuda")
@@ -44,17 +46,14 @@ def csr(torch, requires_grad=False):
     )
 
 
-def coo(torch):
+def coo():
     indices = torch.zeros(2, SPECIFIED, dtype=torch.int64, device="cuda")
     values = torch.zeros(SPECIFIED, device="cuda")
     return torch.sparse_coo_tensor(indices, values, (ROWS, ROWS), check_invariants=False)
 
 
 def operator(name):
-    import torch
-    from allocations import not_modelled, peak_of
-
-    a, b, c = csr(torch), csr(torch), coo(torch)
+    a, b, c = csr(), csr(), coo()
     dense = torch.zeros(ROWS, ROWS, device="cuda")
     run = {
         "csr @ dense": lambda: a @ dense,
@@ -83,11 +82,9 @@ def test_an_operator_takes_its_result_and_the_buffers_that_stand_in(stand_in, na
 
 def moved():
     """A small sparse tensor of the host, moved; conversions of a matrix without any data-dependent shape."""
-    import torch
-
     host = torch.eye(3).to_sparse()
     moved = host.cuda()
-    a = csr(torch)
+    a = csr()
     return [
         moved._nnz(),
         moved.values().device.type,
@@ -102,11 +99,8 @@ def test_layouts_are_converted_and_moved(stand_in):
 
 
 def sums_and_gradients():
-    import torch
-    from allocations import not_modelled
-
-    total = csr(torch) + csr(torch)
-    a = csr(torch, requires_grad=True)
+    total = csr() + csr()
+    a = csr(requires_grad=True)
     dense = torch.zeros(ROWS, ROWS, device="cuda", requires_grad=True)
     (a @ dense).sum().backward()
     return total._nnz(), list(dense.grad.shape), list(a.grad.shape), not_modelled()
@@ -125,9 +119,6 @@ def test_a_sum_has_at_most_the_elements_of_both_and_a_product_has_gradients(stan
 
 
 def compressed():
-    import torch
-    from allocations import not_modelled
-
     dense = torch.zeros(128, 128, device="cuda", dtype=torch.float16)
     packed = torch._cslt_compress(dense)
     product = torch._cslt_sparse_mm(packed, dense)

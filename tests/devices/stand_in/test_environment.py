@@ -36,12 +36,16 @@ def test_the_libraries_come_before_what_was_preloaded():
     assert made({})["LD_PRELOAD"] == OURS
 
 
-def test_hidden_cards_of_the_machine_do_not_hide_these():
-    made_of = made({"CUDA_VISIBLE_DEVICES": "", "HOME": "/home/me"})
+def test_the_variables_of_a_process():
+    """Hidden cards of the machine do not hide these; another torch comes first; releases are said."""
+    variables = made({"CUDA_VISIBLE_DEVICES": "", "HOME": "/home/me", "PYTHONPATH": "/mine"})
 
-    assert "CUDA_VISIBLE_DEVICES" not in made_of
-    assert made_of["HOME"] == "/home/me"
-    assert made_of["TRITON_LIBCUDA_PATH"] == "/libraries"
+    assert "CUDA_VISIBLE_DEVICES" not in variables
+    assert variables["HOME"] == "/home/me"
+    assert variables["PYTHONPATH"] == "/torch:/mine"
+    assert variables["TRITON_LIBCUDA_PATH"] == "/libraries"
+    releases = {"CUDA": "13000", "CUBLAS": "130101", "NCCL": "22907", "CUDNN": "92000"}
+    assert {name: variables[f"MEMBUDGET_STAND_IN_{name}"] for name in releases} == releases
 
 
 def test_a_card_has_its_own_capacity_or_none():
@@ -55,22 +59,7 @@ def test_a_card_has_its_own_capacity_or_none():
     assert f"capacity_bytes={16 * 2**40}" in unlimited
 
 
-def test_another_torch_than_the_environments_comes_first_in_import_paths():
-    with_path = made({"PYTHONPATH": "/mine"}, torch=CUDA)
-
-    assert with_path["PYTHONPATH"] == "/torch:/mine"
-    assert with_path["MEMBUDGET_STAND_IN_CUDA"] == "13000"
-
-
-def test_the_releases_of_what_is_not_there_are_said():
-    named = made({})
-
-    assert named["MEMBUDGET_STAND_IN_CUBLAS"] == "130101"
-    assert named["MEMBUDGET_STAND_IN_NCCL"] == "22907"
-    assert named["MEMBUDGET_STAND_IN_CUDNN"] == "92000"
-
-
 def test_a_build_without_cuda_links_none_of_its_libraries():
-    assert made({}, torch=TorchBuild(Path("/torch"), "2.13.0+cpu"))["LD_PRELOAD"].endswith(
-        "libnvidia-ml.so.1"
-    )
+    build = TorchBuild(Path("/torch"), "2.13.0+cpu")
+
+    assert made({}, torch=build)["LD_PRELOAD"].endswith("libnvidia-ml.so.1")

@@ -16,7 +16,8 @@ def used_files(folder):
     """By the name of each source: those that define what it calls or reads."""
     sources = sorted(compiling.SOURCES.glob("*.c"))
     compiler = compiling.find_compiler(os.environ)
-    subprocess.run([*compiler, *compiling.FLAGS, "-O0", "-c", *sources], cwd=folder, check=True)
+    flags = [*compiling.FLAGS, "-O2", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*compiler, *flags, "-c", *sources], cwd=folder, check=True)
     defines, asks = {}, {}
     for path in sources:
         objects = folder / f"{path.stem}.o"
@@ -30,7 +31,7 @@ def used_files(folder):
 
 
 @needs_nm
-def test_no_file_uses_one_that_uses_it(tmp_path):
+def test_no_file_uses_one_that_uses_it_and_none_has_a_warning(tmp_path):
     left = used_files(tmp_path)
     assert {"contexts", "captures", "errors"} <= left["streams"]
 

@@ -24,22 +24,21 @@ READ = """
     print(json.dumps([buffer.raw[:256].split(b"\\0")[0].decode(), written, values]))
     """
 #: By offsetof() from the headers of cuda-runtime 12.6 and 12.9, and of 13.2.
+NAMES = "major", "multiprocessors", "l2", "threads", "optin"
 OFFSETS = {
-    "cudaGetDeviceProperties_v2": {
-        "major": 360,
-        "multiprocessors": 388,
-        "l2": 616,
-        "threads": 624,
-        "optin": 696,
-    },
-    "cudaGetDeviceProperties": {
-        "major": 360,
-        "multiprocessors": 384,
-        "l2": 596,
-        "threads": 604,
-        "optin": 672,
-    },
+    "cudaGetDeviceProperties_v2": (360, 388, 616, 624, 696),
+    "cudaGetDeviceProperties": (360, 384, 596, 604, 672),
 }
+
+
+def run(libraries, code, *arguments, **variables):
+    gpu = find_gpu("A100-80GB")
+    environment = {
+        **stand_in_environment(libraries, workers_torch(os.environ), gpu, 1, os.environ),
+        **variables,
+    }
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(
@@ -47,41 +46,20 @@ OFFSETS = {
     [("cudaGetDeviceProperties_v2", "12060", 1032), ("cudaGetDeviceProperties", "13000", 1008)],
 )
 def test_properties_lie_where_this_cuda_has_them(stand_in_libraries, function, version, size_bytes):
-    gpu = find_gpu("A100-80GB")
-    environment = stand_in_environment(stand_in_libraries, workers_torch(os.environ), gpu, 1, os.environ)
-    environment["MEMBUDGET_STAND_IN_CUDA"] = version
+    offsets = json.dumps(dict(zip(NAMES, OFFSETS[function], strict=True)))
 
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(READ), function, json.dumps(OFFSETS[function])],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    said = run(stand_in_libraries, READ, function, offsets, MEMBUDGET_STAND_IN_CUDA=version)
 
-    name, written, values = json.loads(done.stdout)
-    assert (name, written) == ("NVIDIA A100-SXM4-80GB", size_bytes)
     # deviceQuery of an A100-SXM4-80GB: 108 SMs, 40 MiB of L2, 2,048 threads, 163 KiB of shared memory
-    assert values == {
-        "major": 8,
-        "multiprocessors": 108,
-        "l2": 41943040,
-        "threads": 2048,
-        "optin": 166912,
-        "total": gpu.total_bytes,
-    }
+    values = dict(zip(NAMES, (8, 108, 40 * 2**20, 2048, 163 * 1024), strict=True))
+    total_bytes = find_gpu("A100-80GB").total_bytes
+    assert json.loads(said) == ["NVIDIA A100-SXM4-80GB", size_bytes, {**values, "total": total_bytes}]
 
 
 @pytest.mark.parametrize("text", ["", "name=A", "total_bytes=-1", "nonsense"])
 def test_cards_that_are_not_whole_are_no_cards(stand_in_libraries, text):
-    environment = stand_in_environment(
-        stand_in_libraries, workers_torch(os.environ), find_gpu("A100-80GB"), 1, os.environ
-    )
-    environment["MEMBUDGET_STAND_IN_CARDS"] = text
     code = "from ctypes import *; n = c_int(7); print(CDLL(None).cudaGetDeviceCount(byref(n)), n.value)"
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    said = run(stand_in_libraries, code, MEMBUDGET_STAND_IN_CARDS=text)
 
-    assert done.stdout.split() == ["100", "0"]  # cudaErrorNoDevice
+    assert said.split() == ["100", "0"]  # cudaErrorNoDevice

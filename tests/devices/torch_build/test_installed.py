@@ -57,29 +57,20 @@ def test_the_folder_is_that_of_the_version_the_python_and_the_machine(environmen
     assert folder.name == f"2.13.0-{PYTHON}-{platform.machine()}"
 
 
-def test_the_caches_build_is_found(own_torch, environment):
-    folder = torch_in(folder_for(CPU_BUILD, environment) / "site-packages")
-
+def test_the_named_folder_comes_before_the_environments_own_and_that_before_the_cache(
+    own_torch, environment, tmp_path
+):
+    cached = torch_in(folder_for(CPU_BUILD, environment) / "site-packages")
     found = workers_torch(environment)
+    assert found == TorchBuild(cached, "2.13.0+cu130", "13.0")
+    assert found.import_path == (cached,)
 
-    assert found == TorchBuild(folder, "2.13.0+cu130", "13.0")
-    assert found.import_path == (folder,)
-
-
-def test_a_cuda_build_of_the_environment_needs_no_other(own_torch, environment):
     own = TorchBuild(Path("site-packages"), "2.13.0+cu130", "13.0")
     own_torch(own)
-
     assert workers_torch(environment) == own
 
-
-def test_the_named_folder_comes_before_the_cache_and_the_environments_own(own_torch, environment, tmp_path):
-    own_torch(TorchBuild(Path("site-packages"), "2.13.0+cu130", "13.0"))
-    torch_in(folder_for(CPU_BUILD, environment) / "site-packages")
     named = torch_in(tmp_path / "named", "2.13.0+cu126", "12.6")
-
     found = workers_torch({**environment, "MEMBUDGET_TORCH": str(named)})
-
     assert found == TorchBuild(named, "2.13.0+cu126", "12.6")
 
 

@@ -104,55 +104,39 @@ def test_on_aarch64_it_does_the_same(tmp_path):
     assert words[3] == 0xD61F0200
 
 
-def test_a_function_refuses_by_name_with_its_library_s_status(stand_in_libraries, tmp_path):
+CODE = """
+import ctypes
+OLD = [b'11', b'12']
+written, own = ctypes.CDLL({path!r}), ctypes.CDLL(None)
+own.stand_in_not_modelled.restype = own.dlvsym.restype = ctypes.c_char_p
+own.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+print({printed})
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        # CUSPARSE_STATUS_NOT_SUPPORTED
+        (
+            "written.cusparseAxpby(1, 2), written.cusparsePlain(), own.stand_in_not_modelled().decode()",
+            ["10", "10", "cusparseAxpby", "cusparsePlain"],
+        ),
+        # versions are told apart
+        (
+            "*(own.dlvsym(written._handle, b'cusparseOld', b'libcusparse.so.' + n) is None for n in OLD)",
+            ["False", "True"],
+        ),
+        # cuDNN asks cuBLASLt's library for its functions by dlsym, and ends the process where it finds none
+        ("written.cublasLtMatmul() == 0", ["True"]),
+    ],
+)
+def test_a_function_refuses_by_name_and_others_are_found_in_the_stand_in(
+    stand_in_libraries, tmp_path, printed, expected
+):
     path = write(tmp_path, platform.machine(), stand_in_libraries.library)
 
-    printed = run(
-        stand_in_libraries.library,
-        f"""
-import ctypes
-written, own = ctypes.CDLL({str(path)!r}), ctypes.CDLL(None)
-own.stand_in_not_modelled.restype = ctypes.c_char_p
-print(written.cusparseAxpby(1, 2), written.cusparsePlain())
-print(own.stand_in_not_modelled().decode())
-""",
-    )
-
-    assert printed == ["10", "10", "cusparseAxpby", "cusparsePlain"]  # CUSPARSE_STATUS_NOT_SUPPORTED
-
-
-def test_versions_are_told_apart(stand_in_libraries, tmp_path):
-    path = write(tmp_path, platform.machine(), stand_in_libraries.library)
-
-    printed = run(
-        stand_in_libraries.library,
-        f"""
-import ctypes
-written, system = ctypes.CDLL({str(path)!r}), ctypes.CDLL(None)
-system.dlvsym.restype = ctypes.c_void_p
-system.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
-for version in (b"libcusparse.so.11", b"libcusparse.so.12"):
-    print(bool(system.dlvsym(written._handle, b"cusparseOld", version)))
-""",
-    )
-
-    assert printed == ["True", "False"]
-
-
-def test_what_is_looked_up_in_it_is_found_in_the_stand_in_s_library(stand_in_libraries, tmp_path):
-    """cuDNN asks cuBLASLt's library for its functions by dlsym, and ends the process where it finds none."""
-    path = write(tmp_path, platform.machine(), stand_in_libraries.library)
-
-    printed = run(
-        stand_in_libraries.library,
-        f"""
-import ctypes
-written = ctypes.CDLL({str(path)!r})
-print(written.cublasLtMatmul() == 0)
-""",
-    )
-
-    assert printed == ["True"]
+    assert run(stand_in_libraries.library, CODE.format(path=str(path), printed=printed)) == expected
 
 
 def test_a_library_that_its_instructions_cannot_reach_across_is_refused():

@@ -6,44 +6,29 @@ from pytest_membudget.devices.stand_in.linked import installed
 from pytest_membudget.devices.stand_in.linked.installed import find_installed, folders_of
 
 
-def test_a_search_path_begins_at_the_library_that_has_it():
-    folders = folders_of(
-        ["$ORIGIN/../../nvidia/cudnn/lib", "${ORIGIN}", "/opt/lib"], Path("/site/torch/lib"), {}
-    )
+def test_a_search_path_begins_at_the_library_that_has_it_and_the_user_s_comes_behind():
+    asked = ["$ORIGIN/../../nvidia/cudnn/lib", "${ORIGIN}", "/opt/lib"]
 
-    assert folders == (
-        Path("/site/torch/lib/../../nvidia/cudnn/lib"),
-        Path("/site/torch/lib"),
-        Path("/opt/lib"),
-    )
+    folders = folders_of(asked, Path("/site/torch/lib"), {"LD_LIBRARY_PATH": "/first::/second"})
+
+    assert [str(folder) for folder in folders] == [
+        "/site/torch/lib/../../nvidia/cudnn/lib", "/site/torch/lib", "/opt/lib", "/first", "/second"
+    ]  # fmt: skip
 
 
-def test_the_user_s_library_path_comes_behind_it():
-    folders = folders_of(["/own"], Path("/site"), {"LD_LIBRARY_PATH": "/first::/second"})
+def test_the_first_folder_that_has_a_library_gives_it_and_else_ldconfig(tmp_path, monkeypatch):
+    known = {"libcudnn.so.9": Path("/usr/lib/libcudnn.so.9")}
+    monkeypatch.setattr(installed, "_ldconfig_cache", lambda: known)
+    folders = [tmp_path / name for name in ("empty", "first", "second")]
+    for folder in folders:
+        folder.mkdir()
+        if folder.name != "empty":
+            (folder / "libcudnn.so.9").touch()
 
-    assert folders == (Path("/own"), Path("/first"), Path("/second"))
-
-
-def test_the_first_folder_that_has_a_library_gives_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(installed, "_ldconfig_cache", dict)
-    for name in ("empty", "first", "second"):
-        (tmp_path / name).mkdir()
-    for name in ("first", "second"):
-        (tmp_path / name / "libcudnn.so.9").touch()
-
-    found = find_installed(
-        ["libcudnn.so.9", "libnccl.so.2"], [tmp_path / name for name in ("empty", "first", "second")]
-    )
+    found = find_installed(["libcudnn.so.9", "libnccl.so.2"], folders)
 
     assert found == {"libcudnn.so.9": tmp_path / "first" / "libcudnn.so.9"}
-
-
-def test_what_no_folder_has_is_found_where_ldconfig_knows_it(monkeypatch):
-    monkeypatch.setattr(
-        installed, "_ldconfig_cache", lambda: {"libcudnn.so.9": Path("/usr/lib/libcudnn.so.9")}
-    )
-
-    assert find_installed(["libcudnn.so.9"], []) == {"libcudnn.so.9": Path("/usr/lib/libcudnn.so.9")}
+    assert find_installed(["libcudnn.so.9"], []) == known
 
 
 def test_ldconfig_knows_libc():

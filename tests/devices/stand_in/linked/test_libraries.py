@@ -47,25 +47,23 @@ def sonames_of(paths):
 
 
 def test_each_soname_that_torch_needs_is_written_but_cudnn_s(cuda_build, torch_folder, environment):
+    """No file's name makes torch load the real ones: it looks for "libcudart.so" in /proc/self/maps."""
     linked = linked_libraries(torch_folder, cuda_build, environment)
 
     names = {"libcuda.so.1", *needed_sonames(torch_folder)}
     assert any(name.startswith("libcublas.so.") for name in names)
     assert sonames_of(linked.paths) == {name for name in names if not name.startswith("libcudnn.")}
-
-
-def test_without_cudnn_its_place_is_taken_too(cuda_build, torch_alone, environment):
-    linked = linked_libraries(torch_alone, cuda_build, environment)
-
-    assert any(name.startswith("libcudnn.so.") for name in sonames_of(linked.paths))
+    assert not [path for path in linked.paths if "libcudart.so" in str(path)]
 
 
 def test_every_symbol_that_torch_needs_is_defined_by_the_stand_in_or_what_was_written(
     cuda_build, torch_alone, environment
 ):
+    """Without cuDNN its place is taken too."""
     linked = linked_libraries(torch_alone, cuda_build, environment)
 
     sonames = sonames_of(linked.paths)
+    assert any(name.startswith("libcudnn.so.") for name in sonames)
     defined = defined_functions(cuda_build.library).union(*map(defined_functions, linked.paths))
     needed = {
         symbol.name
@@ -77,29 +75,18 @@ def test_every_symbol_that_torch_needs_is_defined_by_the_stand_in_or_what_was_wr
     assert needed <= defined
 
 
-def test_no_function_of_ours_is_refused(cuda_build, torch_folder, environment):
-    linked = linked_libraries(torch_folder, cuda_build, environment)
-
-    refusing = set().union(*map(defined_functions, linked.paths)) - {"stand_in_linked"}
-    assert not refusing & defined_functions(cuda_build.library)
-    assert {"cuFileRead", "nvshmem_malloc"} <= refusing
-
-
-def test_no_file_s_name_makes_torch_load_the_real_libraries(cuda_build, torch_folder, environment):
-    """``_load_global_deps`` of torch/__init__.py looks for "libcudart.so" in /proc/self/maps."""
-    linked = linked_libraries(torch_folder, cuda_build, environment)
-
-    assert not [path for path in linked.paths if "libcudart.so" in str(path)]
-
-
-def test_the_driver_refuses_what_cudnn_and_pytorch_will_look_up(cuda_build, torch_folder, environment):
+def test_no_function_of_ours_is_refused_and_what_will_be_looked_up_is(cuda_build, torch_folder, environment):
     """Without cuLinkAddData no engine of cuDNN 9.26 that compiles at run time makes a plan."""
     linked = linked_libraries(torch_folder, cuda_build, environment)
 
-    (driver,) = [path for path in linked.paths if read_shared_object(path).soname == "libcuda.so.1"]
-    refused, own = defined_functions(driver), defined_functions(cuda_build.library)
-    assert "cuMulticastBindMem" in refused
+    own = defined_functions(cuda_build.library)
+    refusing = set().union(*map(defined_functions, linked.paths)) - {"stand_in_linked"}
+    assert not refusing & own
+    assert {"cuFileRead", "nvshmem_malloc"} <= refusing
     assert {"cuInit", "cuMemCreate"} <= own
+    (driver,) = [path for path in linked.paths if read_shared_object(path).soname == "libcuda.so.1"]
+    refused = defined_functions(driver)
+    assert "cuMulticastBindMem" in refused
     if list(torch_folder.parent.glob("nvidia/cudnn/lib/libcudnn.so.*")):
         assert {"cuLinkAddData", "cuCtxPushCurrent"} <= refused
 
@@ -107,20 +94,21 @@ def test_the_driver_refuses_what_cudnn_and_pytorch_will_look_up(cuda_build, torc
 # The cache
 
 
-def test_they_are_written_once(cuda_build, torch_alone, environment):
-    first = linked_libraries(torch_alone, cuda_build, environment)
-    written = [path.stat().st_mtime_ns for path in first.paths]
+def test_they_are_written_once_however_many_ask_and_again_where_one_was_lost(
+    cuda_build, torch_alone, environment
+):
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(linked_libraries, torch_alone, cuda_build, environment) for _ in range(8)]
+    (first,) = {done.result() for done in asked}
+    assert len(list(Path(environment["MEMBUDGET_CACHE_DIR"], "stand-in").iterdir())) == 1
 
+    written = [path.stat().st_mtime_ns for path in first.paths]
     assert linked_libraries(torch_alone, cuda_build, environment) == first
     assert [path.stat().st_mtime_ns for path in first.paths] == written
 
-
-def test_any_number_of_processes_may_ask_at_once(cuda_build, torch_alone, environment):
-    with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(linked_libraries, torch_alone, cuda_build, environment) for _ in range(8)]
-
-    assert len({done.result() for done in asked}) == 1
-    assert len(list(Path(environment["MEMBUDGET_CACHE_DIR"], "stand-in").iterdir())) == 1
+    first.paths[0].unlink()
+    assert linked_libraries(torch_alone, cuda_build, environment) == first
+    assert first.paths[0].is_file()
 
 
 def test_a_cudnn_that_is_installed_later_is_seen(cuda_build, torch_alone, torch_folder, environment):
@@ -134,14 +122,6 @@ def test_a_cudnn_that_is_installed_later_is_seen(cuda_build, torch_alone, torch_
     )
 
     assert sonames_of(without.paths) - sonames_of(found.paths) == {installed[0].name}
-
-
-def test_what_was_lost_is_written_again(cuda_build, torch_alone, environment):
-    linked = linked_libraries(torch_alone, cuda_build, environment)
-    linked.paths[0].unlink()
-
-    assert linked_libraries(torch_alone, cuda_build, environment) == linked
-    assert linked.paths[0].is_file()
 
 
 def test_a_torch_whose_libraries_cannot_be_read_is_named(cuda_build, tmp_path, environment):
@@ -201,33 +181,51 @@ PEAKS = textwrap.dedent(r"""
     print(json.dumps({"peaks": peaks, "mapped": mapped, "torch": torch.__file__, "nccl": nccl}))
     """)
 BODIES = ["step", "solve", "transform", "multiply_sparse", "compile_kernels"]
+#: ``own``: the stand-in's library, which says at the end what was not modelled.
+OWN = """
+import ctypes, sys
+own = ctypes.CDLL(None)
+own.stand_in_not_modelled.restype = ctypes.c_char_p
+print({printed}, own.stand_in_not_modelled().decode())
+"""
 
 
-def run(libraries, *bodies, torch=None, gpu="A100-80GB", **more):
+def run(libraries, code, *arguments, torch=None, gpu="A100-80GB", **more):
     torch = torch or workers_torch(os.environ)
     environment = {**stand_in_environment(libraries, torch, find_gpu(gpu), 1, os.environ), **more}
-    command = [sys.executable, "-W", "ignore", "-c", PEAKS, *bodies]
+    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def said(libraries, printed, *arguments, **where):
+    done = run(libraries, OWN.format(printed=printed), *arguments, **where)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
 
 
 @pytest.fixture(scope="module")
 def full(cuda_build):
     """All bodies, where NVIDIA's libraries are installed."""
-    done = run(cuda_build, *BODIES, "convolve")
+    done = run(cuda_build, PEAKS, *BODIES, "convolve")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_no_library_of_nvidia_s_but_cudnn_s_is_loaded(full):
     """By what is mapped when all of them were called; libcuda and libnvidia-ml are the stand-in's own."""
-    assert {name for name in full["mapped"] if not name.startswith("libcudnn")} == {
-        "libcuda.so.1",
-        "libnvidia-ml.so.1",
-    }
+    mapped = {name for name in full["mapped"] if not name.startswith("libcudnn")}
+    assert mapped == {"libcuda.so.1", "libnvidia-ml.so.1"}
 
 
-def test_torch_s_wheel_alone_gives_the_same_bytes(cuda_build, build_alone, full):
-    done = run(cuda_build, *BODIES, torch=build_alone)
+def test_torch_s_wheel_alone_gives_the_same_bytes(cuda_build, build_alone, full, tmp_path):
+    """What NVRTC did not compile is not left in the user's cache of kernels.
+
+    A GPU would be given an empty kernel from there (aten/src/ATen/native/cuda/jit_utils.cpp).
+    """
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+
+    done = run(cuda_build, PEAKS, *BODIES, torch=build_alone, PYTORCH_KERNEL_CACHE_PATH=str(kernels))
 
     assert done.returncode == 0, done.stderr
     alone = json.loads(done.stdout)
@@ -235,6 +233,7 @@ def test_torch_s_wheel_alone_gives_the_same_bytes(cuda_build, build_alone, full)
     assert alone["mapped"] == ["libcuda.so.1", "libnvidia-ml.so.1"]
     assert alone["peaks"] == {name: peak for name, peak in full["peaks"].items() if name != "convolve"}
     assert alone["nccl"] == full["nccl"]
+    assert list(kernels.iterdir()) == []
 
 
 def test_with_cudnn_it_convolves_as_well(cuda_build, build_alone, torch_folder, full, monkeypatch):
@@ -243,7 +242,7 @@ def test_with_cudnn_it_convolves_as_well(cuda_build, build_alone, torch_folder, 
         pytest.skip("cuDNN is not installed beside torch")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
 
-    done = run(cuda_build, *BODIES, "convolve", torch=build_alone)
+    done = run(cuda_build, PEAKS, *BODIES, "convolve", torch=build_alone)
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["peaks"] == full["peaks"]
@@ -251,59 +250,26 @@ def test_with_cudnn_it_convolves_as_well(cuda_build, build_alone, torch_folder, 
 
 @pytest.mark.parametrize("gpu", ["A100-80GB", "H100-80GB"])
 def test_without_cudnn_a_convolution_is_refused_with_the_command_that_brings_it(cuda_build, build_alone, gpu):
-    done = run(cuda_build, "convolve", torch=build_alone, gpu=gpu)
+    done = run(cuda_build, PEAKS, "convolve", torch=build_alone, gpu=gpu)
 
     assert done.returncode == 1
     assert "cuDNN's own library, which plans this, is not here: run `membudget install-torch`" in done.stderr
 
 
-CUDNN_VERSION = textwrap.dedent("""\
-    import ctypes
-
-    own = ctypes.CDLL(None)
-    own.stand_in_not_modelled.restype = ctypes.c_char_p
-    print(own.cudnnGetVersion(), own.stand_in_not_modelled().decode())
-    """)
-
-
-@pytest.mark.parametrize(("version", "said"), [("92000", ["92000"]), ("0", ["0", "cudnnGetVersion"])])
-def test_a_cudnn_of_which_not_even_the_version_is_known_is_named(cuda_build, build_alone, version, said):
+@pytest.mark.parametrize(("version", "expected"), [("92000", ["92000"]), ("0", ["0", "cudnnGetVersion"])])
+def test_a_cudnn_of_which_not_even_the_version_is_known_is_named(cuda_build, build_alone, version, expected):
     """By its version PyTorch chooses whether cuDNN computes attention, which takes other memory."""
-    gpu = find_gpu("H100-80GB")
-    environment = {
-        **stand_in_environment(cuda_build, build_alone, gpu, 1, os.environ),
-        CUDNN_VARIABLE: version,
-    }
+    where = {"torch": build_alone, "gpu": "H100-80GB", CUDNN_VARIABLE: version}
 
-    command = [sys.executable, "-c", CUDNN_VERSION]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-
-    assert done.stdout.split() == said
+    assert said(cuda_build, "own.cudnnGetVersion()", **where) == expected
 
 
-def test_what_nvrtc_did_not_compile_is_not_left_in_the_user_s_cache_of_kernels(cuda_build, tmp_path):
-    """A GPU would be given an empty kernel from there (aten/src/ATen/native/cuda/jit_utils.cpp)."""
-    kernels = tmp_path / "kernels"
-    kernels.mkdir()
+def test_a_function_of_the_driver_that_is_looked_up_is_ours_or_refuses(cuda_build):
+    """As cuDNN and Triton look it up, in a library that they open by its name."""
+    driver = "(driver := ctypes.CDLL('libcuda.so.1')).cuInit(0), driver.cuMulticastBindMem()"
 
-    done = run(cuda_build, "compile_kernels", PYTORCH_KERNEL_CACHE_PATH=str(kernels))
-
-    assert done.returncode == 0, done.stderr
-    assert list(kernels.iterdir()) == []
-
-
-# Extensions
-
-EXTENSION = textwrap.dedent("""\
-    import ctypes, sys
-    import torch
-
-    torch.zeros(1, device="cuda")
-    print(ctypes.CDLL(sys.argv[1]).call())
-    own = ctypes.CDLL(None)
-    own.stand_in_not_modelled.restype = ctypes.c_char_p
-    print(own.stand_in_not_modelled().decode())
-    """)
+    # CUDA_ERROR_NOT_SUPPORTED
+    assert said(cuda_build, driver) == ["0", "801", "cuMulticastBindMem"]
 
 
 @pytest.fixture
@@ -321,35 +287,11 @@ def extension(tmp_path):
     return made
 
 
-def load(libraries, extension):
-    gpu = find_gpu("A100-80GB")
-    environment = stand_in_environment(libraries, workers_torch(os.environ), gpu, 1, os.environ)
-    command = [sys.executable, "-W", "ignore", "-c", EXTENSION, str(extension)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-
-
-LOOKED_UP = textwrap.dedent("""\
-    import ctypes
-
-    driver, own = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
-    own.stand_in_not_modelled.restype = ctypes.c_char_p
-    print(driver.cuInit(0), driver.cuMulticastBindMem(), own.stand_in_not_modelled().decode())
-    """)
-
-
-def test_a_function_of_the_driver_that_is_looked_up_is_ours_or_refuses(cuda_build):
-    """As cuDNN and Triton look it up, in a library that they open by its name."""
-    gpu = find_gpu("A100-80GB")
-    environment = stand_in_environment(cuda_build, workers_torch(os.environ), gpu, 1, os.environ)
-
-    command = [sys.executable, "-c", LOOKED_UP]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-
-    assert done.stdout.split() == ["0", "801", "cuMulticastBindMem"]  # CUDA_ERROR_NOT_SUPPORTED
+CALL = "ctypes.CDLL(sys.argv[1]).call()"
 
 
 def test_an_extension_is_answered_by_what_the_stand_in_defines(cuda_build, extension):
-    assert load(cuda_build, extension("cusparseSpMM")).stdout.split() == ["0"]
+    assert said(cuda_build, CALL, extension("cusparseSpMM")) == ["0"]
 
 
 def test_what_torch_does_not_call_and_an_installed_library_has_is_refused_by_name(
@@ -359,11 +301,11 @@ def test_what_torch_does_not_call_and_an_installed_library_has_is_refused_by_nam
         pytest.skip("cuSPARSE is not installed beside torch")
 
     # CUSPARSE_STATUS_NOT_SUPPORTED
-    assert load(cuda_build, extension("cusparseSbsric02")).stdout.split() == ["10", "cusparseSbsric02"]
+    assert said(cuda_build, CALL, extension("cusparseSbsric02")) == ["10", "cusparseSbsric02"]
 
 
 def test_an_extension_that_calls_what_nobody_has_does_not_load_and_names_it(cuda_build, extension):
-    done = load(cuda_build, extension("cusparseOfTomorrow"))
+    done = run(cuda_build, OWN.format(printed=CALL), extension("cusparseOfTomorrow"))
 
     assert done.returncode == 1
     assert "undefined symbol: cusparseOfTomorrow" in done.stderr

@@ -20,27 +20,34 @@ def torch(tmp_path):
     return made
 
 
-def test_a_wheel_for_cuda_12_requires_each_library(torch):
-    """torch 2.11.0+cu128's METADATA, the rows that matter."""
-    folder = torch(
-        'nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"',
-        'nvidia-cudnn-cu12==9.19.0.56; platform_system == "Linux"',
-        'nvidia-nccl-cu12==2.28.9; platform_system == "Linux"',
-        "sympy>=1.13.3",
+@pytest.mark.parametrize(
+    ("requirements", "numbers"),
+    [
+        # torch 2.11.0+cu128's METADATA, the rows that matter: each library
+        (
+            [
+                "nvidia-cublas-cu12==12.8.4.1",
+                "nvidia-cudnn-cu12==9.19.0.56",
+                "nvidia-nccl-cu12==2.28.9",
+                "sympy>=1",
+            ],
+            ReleaseNumbers(cublas=120804, nccl=22809, cudnn=91900),
+        ),
+        # torch 2.13.0's: a toolkit; PyPI's cuda-toolkit 13.0.3 requires nvidia-cublas 13.1.1.3
+        (
+            [
+                "cuda-toolkit[cublas,cudart]==13.0.3",
+                "nvidia-cudnn-cu13==9.20.0.48",
+                "nvidia-nccl-cu13==2.29.7",
+            ],
+            ReleaseNumbers(cublas=130101, nccl=22907, cudnn=92000),
+        ),
+    ],
+)
+def test_a_wheel_requires_each_library_or_a_toolkit(torch, requirements, numbers):
+    assert (
+        release_numbers(torch(*(f'{one}; platform_system == "Linux"' for one in requirements)), {}) == numbers
     )
-
-    assert release_numbers(folder, {}) == ReleaseNumbers(cublas=120804, nccl=22809, cudnn=91900)
-
-
-def test_a_wheel_for_cuda_13_requires_a_toolkit_that_has_a_cublas(torch):
-    """torch 2.13.0's METADATA: PyPI's cuda-toolkit 13.0.3 requires nvidia-cublas 13.1.1.3."""
-    folder = torch(
-        'cuda-toolkit[cublas,cudart,cufft]==13.0.3; platform_system == "Linux"',
-        'nvidia-cudnn-cu13==9.20.0.48; platform_system == "Linux"',
-        'nvidia-nccl-cu13==2.29.7; platform_system == "Linux"',
-    )
-
-    assert release_numbers(folder, {}) == ReleaseNumbers(cublas=130101, nccl=22907, cudnn=92000)
 
 
 @pytest.mark.parametrize(

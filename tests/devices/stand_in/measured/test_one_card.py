@@ -6,8 +6,6 @@ A body finds out whether it is measured, as no user's would, to make the figures
 import pytest
 
 MIB = 2**20
-#: after the fixture's own
-WHERE_POSSIBLE = ("--membudget-measure=auto",)
 
 BODIES = """
     import os
@@ -61,8 +59,8 @@ BODIES = """
 
 
 @pytest.fixture(scope="module")
-def run(measured_session, both_ways):
-    return measured_session({"test_budgets.py": BODIES}, *WHERE_POSSIBLE, *both_ways)
+def run(measured_session):
+    return measured_session({"test_budgets.py": BODIES}, "--membudget-measure=auto")
 
 
 def both(run, name):
@@ -103,31 +101,26 @@ def test_what_is_outside_the_allocator_is_measured_as_the_context(run):
     assert measured["components"] == estimate["components"]
 
 
-def test_what_takes_more_than_its_budget_fails(run):
-    assert run.outcomes["test_takes_more_when_measured"] == "failed"
-    message = run.message("test_takes_more_when_measured")
-    assert "measured on CUDA: 0.25 GiB over its budget of 1 GiB" in message
+@pytest.mark.parametrize(
+    ("name", "reason", "text"),
+    [
+        # 0.5 of 1.25 GiB; both figures are shown component by component
+        (
+            "takes_more",
+            "0.25 GiB over its budget of 1 GiB",
+            ["estimate     measured  ratio", "inputs", " 0.400"],
+        ),
+        ("runs_out_of_memory", "CUDA out of memory. Tried to allocate 90.00 GiB.", []),
+        ("raises", "ValueError in call", ["not on this card"]),
+    ],
+)
+def test_what_ends_otherwise_on_the_card_fails_with_its_reason(run, name, reason, text):
+    name = f"test_{name}_when_measured"
 
-
-def test_out_of_memory_is_over_its_budget_with_pytorchs_own_text(run):
-    row = run.rows["test_runs_out_of_memory_when_measured"]
-
-    assert row["verdict"] == "over"
-    assert "CUDA out of memory. Tried to allocate 90.00 GiB." in row["reason"]
-
-
-def test_a_body_that_raises_on_the_card_fails_with_its_reason(run):
-    assert run.outcomes["test_raises_when_measured"] == "failed"
-    assert "measured on CUDA: ValueError in call" in run.message("test_raises_when_measured")
-    assert "not on this card" in run.text("test_raises_when_measured")
-
-
-def test_the_failure_has_both_figures_component_by_component(run):
-    text = run.text("test_takes_more_when_measured")
-
-    assert "estimate     measured  ratio" in text
-    assert "inputs" in text
-    assert " 0.400" in text  # 0.5 of 1.25 GiB
+    assert run.outcomes[name] == "failed"
+    assert "measured on CUDA: " in run.message(name)
+    assert reason in run.rows[name]["reason"]
+    assert all(part in run.text(name) for part in text)
 
 
 def test_a_figure_over_the_disagreement_is_reported_and_passes(run):
@@ -138,30 +131,26 @@ def test_a_figure_over_the_disagreement_is_reported_and_passes(run):
     assert not any("test_two_steps" in line for line in told)
 
 
-def test_what_is_over_already_is_not_measured(run):
-    assert run.rows["test_estimated_over"]["not_measured"] == "over budget already"
-    assert run.rows["test_estimated_over"]["measurements"] == []
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("test_estimated_over", "over budget already"),
+        ("test_needs_a_larger_card", "the card here, NVIDIA A100-SXM4-80GB, is smaller than gpu='H200'"),
+    ],
+)
+def test_what_need_not_or_cannot_be_measured_is_not(run, name, reason):
+    assert run.rows[name]["not_measured"] == reason
+    assert run.rows[name]["measurements"] == []
 
 
-def test_a_smaller_card_than_the_budgets_measures_nothing(run):
-    reason = run.rows["test_needs_a_larger_card"]["not_measured"]
-
-    assert reason == "the card here, NVIDIA A100-SXM4-80GB, is smaller than gpu='H200'"
-    assert run.outcomes["test_needs_a_larger_card"] == "passed"
-
-
-def test_the_summary_counts_what_was_measured_and_why_the_rest_was_not(run):
+def test_the_summary_counts_what_was_measured_and_why_the_rest_was_not_and_has_the_ratio(run):
     line = next(line for line in run.summary if " measured" in line and " estimated" in line)
-
     assert "6 measured" in line
     assert "2 not measured" in line
     assert "not measured: 1 (over budget already)" in run.summary
     assert any(line.startswith("not measured: 1 (the card here") for line in run.summary)
 
-
-def test_the_table_has_the_ratio(run):
     row = next(line for line in run.summary if "test_takes_more" in line and "GiB" in line)
-
     assert "1.25 GiB" in row
     assert "0.400" in row
 

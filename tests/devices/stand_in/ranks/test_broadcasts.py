@@ -7,6 +7,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
+import pytest_membudget
+
 
 def alike():
     def summed(values, op=dist.ReduceOp.SUM):
@@ -31,11 +33,11 @@ def alike():
     ]  # fmt: skip
 
 
-def test_numbers_that_are_known_of_a_rank_are_taken_to_be_those_of_all(on_rank):
+def test_numbers_that_are_known_of_a_rank_are_taken_to_be_those_of_all(trace):
     """Three ranks. A flag that none of them raises stays down."""
     gathered = [2, 5, 2, 5, 2, 5]
 
-    assert on_rank(alike, world_size=3).value == [
+    assert trace(alike, world_size=3).value == [
         3.0, [3, 9], [0], [4], [8], [7], gathered, [[2, 5]] * 3, [6, 15], gathered,
     ]  # fmt: skip
 
@@ -62,9 +64,9 @@ def told_by_rank_0():
     return [shared[0], shared[2], rows.tolist(), last.item(), everyone, part[0], own.item() if rank else None]
 
 
-def test_the_other_ranks_have_what_rank_0_broadcasts(on_rank):
-    first = on_rank(told_by_rank_0, world_size=3)
-    second = on_rank(told_by_rank_0, rank=2, world_size=3, rank0_broadcasts=first.broadcasts)
+def test_the_other_ranks_have_what_rank_0_broadcasts(trace):
+    first = trace(told_by_rank_0, world_size=3)
+    second = trace(told_by_rank_0, rank=2, world_size=3, rank0_broadcasts=first.broadcasts)
 
     whole = [{"layers": 3, "name": "a"}, [1, 2], [5, 7], 9, [{"rows": 3}] * 3]
     assert first.value == [*whole, "a", None]
@@ -72,17 +74,17 @@ def test_the_other_ranks_have_what_rank_0_broadcasts(on_rank):
     assert second.broadcasts == ""
 
 
-def test_without_rank_0_a_rank_has_what_is_its_own(on_rank):
+def test_without_rank_0_a_rank_has_what_is_its_own(trace):
     with pytest.raises(AssertionError, match="scatter_object_list gives what another rank has"):
-        on_rank(told_by_rank_0, rank=2, world_size=3)
+        trace(told_by_rank_0, rank=2, world_size=3)
 
 
 def nothing_of_use():
     dist.broadcast(torch.rand(2, device="cuda"), src=0)
 
 
-def test_what_nobody_could_use_is_not_handed_on(on_rank):
-    assert on_rank(nothing_of_use).broadcasts == ""
+def test_what_nobody_could_use_is_not_handed_on(trace):
+    assert trace(nothing_of_use, world_size=2).broadcasts == ""
 
 
 def large():
@@ -92,14 +94,14 @@ def large():
     dist.broadcast_object_list([state, float("nan"), {"a": [1, {2.5}]}], src=0)
 
 
-def test_equal_weights_go_as_their_one_value_and_objects_of_tensors_do_not_go(on_rank):
-    ran = on_rank(large)
+def test_equal_weights_go_as_their_one_value_and_objects_of_tensors_do_not_go(trace):
+    ran = trace(large, world_size=2)
 
     assert json.loads(ran.broadcasts) == [
         ["0", [["torch.float32", [2**20], 1]]],
         ["0", [None, None, "{'a': [1, {2.5}]}"]],
     ]
-    assert ran.reads == []
+    assert not ran.assumptions
 
 
 def checked_by_ddp():
@@ -108,31 +110,45 @@ def checked_by_ddp():
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_ddp_finds_that_all_ranks_have_the_same_parameters(on_rank, rank):
+def test_ddp_finds_that_all_ranks_have_the_same_parameters(trace, rank):
     """It gathers how many there are, and compares shapes with those of rank 0 (reducer.cpp)."""
-    assert on_rank(checked_by_ddp, rank=rank).value == 72
+    assert trace(checked_by_ddp, rank=rank, world_size=2).value == 72
 
 
-def routed(told):
-    import pytest_membudget
-
+def routed(how, told):
     size = dist.get_world_size()
+    tokens = torch.randn(64, 8, device="cuda")
     with pytest_membudget.assume(routing=told):
         chosen = torch.randn(64, 4, device="cuda").argmax(-1)
         counts = torch.bincount(chosen, minlength=4)
-        theirs = torch.empty_like(counts)
-        dist.all_to_all_single(theirs, counts)
-        return [one.view(size, -1).sum(1).tolist() for one in (counts, theirs)]
+        if how == "functional":
+            theirs = functional.wait_tensor(
+                functional.all_to_all_single(counts, None, None, dist.group.WORLD)
+            )
+        else:
+            theirs = torch.empty_like(counts)
+            dist.all_to_all_single(theirs, counts)
+        sent = counts.view(size, -1).sum(1).tolist()
+        received = theirs.view(size, -1).sum(1).to("cpu").tolist()
+        rows = torch.empty(sum(received), 8, device="cuda")
+        dist.all_to_all_single(rows, tokens[chosen.argsort()], received, sent)
+        own = theirs.view(size, -1).sum(0).tolist()
+    return [sent, received, own, len(rows)]
 
 
+@pytest.mark.parametrize("how", ["c10d", "functional"])
 @pytest.mark.parametrize(
-    ("told", "rank", "sent", "received"),
+    ("told", "rank", "sent", "received", "own"),
     [
         # 61 of 64 choose the first of 4, on each of two ranks; the first two experts are rank 0's
-        ("worst", 0, [62, 2], [62, 62]),
-        ("worst", 1, [62, 2], [2, 2]),
-        ("balanced", 1, [32, 32], [32, 32]),
+        ("worst", 0, [62, 2], [62, 62], [122, 2]),
+        ("worst", 1, [62, 2], [2, 2], [2, 2]),
+        ("balanced", 1, [32, 32], [32, 32], [32, 32]),
     ],
 )
-def test_every_rank_is_taken_to_route_as_this_one(on_rank, told, rank, sent, received):
-    assert on_rank(routed, told, rank=rank).value == [sent, received]
+def test_every_rank_is_taken_to_send_as_this_one(trace, how, told, rank, sent, received, own):
+    traced = trace(routed, how, told, rank=rank, world_size=2)
+
+    assert traced.value == [sent, received, own, sum(received)]
+    assert any("chooses 1 of 4" in line for line in traced.assumptions)
+    assert not any("reads" in line for line in traced.assumptions)

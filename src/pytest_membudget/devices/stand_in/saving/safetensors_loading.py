@@ -45,7 +45,7 @@ class _Opened:
     def __init__(self, file: Any, device: str) -> None:
         self._file = file
         self._device = device
-        # private: tests/devices/traced/test_checkpoints.py loads large tensors
+        # private: stand_in/saving/test_checkpoints.py loads large tensors
         self._types = importlib.import_module("safetensors.torch")._TYPES
 
     def __getattr__(self, name: str) -> Any:

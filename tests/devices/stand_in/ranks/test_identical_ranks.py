@@ -1,0 +1,128 @@
+"""Which ranks are to be estimated beside rank 0: wrong figures would pass unseen here."""
+
+import os
+
+import pytest
+import torch
+import torch.distributed as dist
+from small_models import layers, train
+
+
+def alike():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    device = torch.device("cuda", local_rank)
+    train(torch.nn.parallel.DistributedDataParallel(layers(1).to(device), device_ids=[local_rank]))
+
+
+def lonely():
+    assert [dist.is_initialized(), torch.cuda.device_count(), os.environ.get("RANK")] == [False, 1, None]
+
+
+@pytest.mark.parametrize(
+    ("body", "world_size", "ranks", "assumption"),
+    [
+        (alike, 8, [7], "ranks 0, 7 represent all 8: sharding gives rank 0 the most"),
+        (alike, 2, [1], ""),  # of two nothing is taken for granted
+        (lonely, 1, [], ""),
+    ],
+)
+def test_without_stages_and_without_asking_the_first_and_the_last_represent_all(
+    trace, body, world_size, ranks, assumption
+):
+    traced = trace(body, world_size=world_size)
+
+    assert (traced.representatives, traced.rank_assumption) == (ranks, assumption)
+
+
+ASKING = {
+    "get_rank": lambda mesh: dist.get_rank(),
+    "RANK": lambda mesh: os.environ["RANK"],
+    "get": lambda mesh: os.environ.get("RANK", "0"),
+    "getenv": lambda mesh: os.getenv("RANK"),
+    "LOCAL_RANK": lambda mesh: int(os.environ["LOCAL_RANK"]) == 0,
+    "local rank": lambda mesh: mesh.get_local_rank("a"),
+    "coordinate": lambda mesh: mesh.get_coordinate(),
+    "group": lambda mesh: dist.group.WORLD.rank(),
+}
+
+
+def asking(way):
+    from torch.distributed.device_mesh import init_device_mesh
+
+    mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("a", "b"))
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    if way:
+        ASKING[way](mesh)
+
+
+@pytest.mark.parametrize("way", ASKING)
+def test_code_that_asks_for_its_rank_is_run_as_every_rank(trace, way):
+    traced = trace(asking, way, world_size=8)
+
+    assert traced.representatives == [1, 2, 3, 4, 5, 6, 7]
+    assert traced.rank_assumption == ""
+
+
+def asking_once():
+    if dist.get_rank() == 5:
+        torch.ones(2**20, device="cuda")
+
+
+def test_beyond_eight_ranks_the_assumption_says_where_the_rank_was_asked_for(trace):
+    traced = trace(asking_once, world_size=64)
+
+    assert traced.representatives == [63]
+    assert "ranks 0, 63 represent all 64" in traced.rank_assumption
+    assert "test_identical_ranks.py:" in traced.rank_assumption
+    assert traced.rank_assumption.endswith("has asked for the rank is taken to need no more")
+
+
+def used_otherwise():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    torch.ones(1 + local_rank, device="cuda")
+
+
+def zero_1(*sizes):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    parameters = [torch.nn.Parameter(torch.ones(256 * size, device="cuda")) for size in sizes]
+    ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.AdamW)
+
+
+@pytest.mark.parametrize(
+    ("body", "sizes", "world_size", "ranks"),
+    [
+        (asking, [""], 8, [7]),  # what torch asks itself does not count
+        (used_otherwise, [], 4, [1, 2, 3]),  # a local rank that is used for more than the device counts
+        # 6 and 5 first, then 4 to the rank with 5, then 1 to the rank with 6
+        (zero_1, [6, 5, 4, 1], 2, [1]),
+        # over 64 ranks the largest single parameter is rank 0's
+        (zero_1, [6, 5, 4, 1], 64, [63]),
+        # over three ranks: 6, 5 and 5 first, then the 4 to the first of those with 5
+        (zero_1, [6, 5, 5, 4], 3, [1, 2]),
+    ],
+)
+def test_the_ranks_that_may_have_the_most_are_estimated(trace, body, sizes, world_size, ranks):
+    traced = trace(body, *sizes, world_size=world_size, environ={"LOCAL_WORLD_SIZE": str(min(8, world_size))})
+
+    assert traced.representatives == ranks
+
+
+def staged_without_rank():
+    """Four stages of 16 ranks each; only the mesh knows which this is."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.pipelining import PipelineStage
+
+    mesh = init_device_mesh("cuda", (4, 16), mesh_dim_names=("pp", "dp"))
+    stage = torch.nn.Linear(256, 256, bias=False).cuda()
+    PipelineStage(stage, 0, 4, torch.device("cuda"), group=mesh.get_group("pp"))
+
+
+def test_a_rank_of_each_stage_is_to_be_estimated(trace):
+    traced = trace(staged_without_rank, world_size=64)
+
+    assert traced.representatives == [16, 32, 48, 63]
+    assert "and there is a rank of each pipeline stage" in traced.rank_assumption

@@ -1,0 +1,152 @@
+"""The device of workers: its limits and metrics, and what a test does with CUDA's record and processes."""
+
+import numpy
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from pytest_membudget.hardware.gpus import find_gpu
+
+MIB = 2**20
+
+
+def hold(mib, device="cuda"):
+    return torch.empty(int(mib * MIB), dtype=torch.uint8, device=device)
+
+
+def until_it_is_full(most):
+    held = []
+    try:
+        while len(held) < most:
+            held.append(hold(1024))
+    except torch.cuda.OutOfMemoryError as error:
+        return len(held), str(error)
+    return len(held), ""
+
+
+def test_a_limited_card_runs_out_of_memory_as_cuda_does_and_others_never(trace):
+    """A T4 has 14.56 GiB, less its context: fourteen buffers of 1 GiB fit."""
+    count, text = trace(until_it_is_full, 100, gpu="T4", limited=True).value
+
+    assert count == 14
+    assert text.startswith(
+        "CUDA out of memory. Tried to allocate 1024.00 MiB. GPU 0 has a total capacity of 14.56 GiB"
+    )
+    assert trace(until_it_is_full, 100, gpu="T4").value == [100, ""]
+
+
+def two_segments():
+    """2 MiB for the small pool, and 22 MiB for 21: the rest of 1 MiB is not split off, and so allocated."""
+    held = torch.empty(1, device="cuda"), hold(21)
+    del held
+
+
+@pytest.mark.parametrize("gpu", ["A100-80GB", "T4"])
+def test_reserved_counts_whole_segments_and_device_the_context(trace, gpu):
+    reserved, device = (trace(two_segments, metric=metric, gpu=gpu) for metric in ("reserved", "device"))
+
+    context = find_gpu(gpu).context_bytes
+    assert reserved.report.peak.reserved_bytes == 24 * MIB
+    assert reserved.has(rounding=MIB + 508, cached=2 * MIB - 512, context=0)
+    assert device.report.peak.device_bytes == 24 * MIB + context
+    assert device.context == context > 0
+
+
+def reset():
+    block = hold(30)
+    del block
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()
+
+
+def test_resetting_the_peak_does_not_reset_the_reports(trace):
+    traced, gpu = trace(reset), find_gpu("A100-80GB")
+
+    assert traced.value == [0, [gpu.total_bytes - gpu.context_bytes - 30 * MIB, gpu.total_bytes]]
+    assert traced.allocated == 30 * MIB
+
+
+def on_the_host_alone():
+    torch.randn(1024, 1024) @ torch.randn(1024, 1024)
+
+
+def test_host_tensors_are_not_charged(trace):
+    assert trace(on_the_host_alone).allocated == 0
+
+
+def recorded_by_the_test(how):
+    weight = torch.empty(2 * MIB, device="cuda")
+    if how != "not":
+        torch.cuda.memory._record_memory_history(max_entries=10)
+    if how == "ended":
+        torch.cuda.memory._record_memory_history(enabled=None)
+    linear = nn.Linear(1024, 1024, bias=False, device="cuda")
+    for _ in range(3):
+        linear(torch.ones(1024, 1024, device="cuda"))
+    return weight.nbytes
+
+
+@pytest.mark.parametrize("how", ["begun", "ended"])
+def test_a_test_that_records_a_history_of_its_own_has_the_same_figure(trace, how):
+    """PyTorch keeps one history: with it, nobody knows what the memory is for."""
+    traced = trace(recorded_by_the_test, how)
+
+    assert traced.allocated == trace(recorded_by_the_test, "not").allocated
+    assert traced.unattributed
+
+
+def on_both_cards():
+    return [hold(1024, f"cuda:{index}").device.index for index in (0, 1)]
+
+
+def test_memory_on_another_ranks_card_is_reported(trace):
+    traced = trace(on_both_cards, world_size=2)
+
+    assert traced.allocated == 2**30
+    assert traced.report.not_modelled == ("1.00 GiB on cuda:1, which is another rank's: not counted",)
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        pixels = numpy.ones(2, dtype=numpy.float32)
+        return {"ids": torch.arange(index, index + 3), "pixels": pixels, "label": index}
+
+
+def loaded(workers, pin_memory):
+    loader = DataLoader(
+        Samples(), batch_size=2, num_workers=workers, pin_memory=pin_memory, persistent_workers=workers > 0
+    )
+    seen = []
+    for batch in loader:
+        on_device = {name: value.to("cuda", non_blocking=True) for name, value in batch.items()}
+        seen.append([on_device["ids"].tolist(), list(on_device["pixels"].shape), on_device["label"].tolist()])
+    return seen, batch["ids"].is_pinned()
+
+
+@pytest.mark.parametrize(("workers", "pin_memory"), [(0, False), (2, False), (2, True)])
+def test_loaders_hand_over_what_their_datasets_hold(trace, workers, pin_memory):
+    traced = trace(loaded, workers, pin_memory)
+
+    batches = [[[[0, 1, 2], [1, 2, 3]], [2, 2], [0, 1]], [[[2, 3, 4], [3, 4, 5]], [2, 2], [2, 3]]]
+    assert traced.value == [batches, pin_memory]
+    assert not traced.assumptions
+
+
+class OnCuda(Samples):
+    def __getitem__(self, index):
+        return torch.ones(1, device="cuda")
+
+
+def broken():
+    try:
+        list(DataLoader(OnCuda(), num_workers=2))
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_workers_of_loaders_have_no_device(trace):
+    assert "Cannot re-initialize CUDA in forked subprocess" in trace(broken).value
