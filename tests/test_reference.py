@@ -1,6 +1,5 @@
 """The reference has every name that there is, and none that is not: each table against the code."""
 
-import dataclasses
 import inspect
 import re
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 import pytest_membudget
 from pytest_membudget import assumptions, components, outcomes, plugin, testing
+from pytest_membudget.budgets import verdict
 from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE, Budget
 from pytest_membudget.budgets.custom_gpus import CARD
 from pytest_membudget.budgets.settings import SETTINGS, WAIVER
@@ -78,27 +78,11 @@ def options():
 # The command line and the settings
 
 
-def test_options():
-    assert documented("Options of pytest") == set(options())
-
-
 @pytest.mark.parametrize(("name", "choices"), [(n, c) for n, c in options().items() if c])
 def test_the_words_that_an_option_takes(name, choices):
     [row] = [line for line in section("Options of pytest").splitlines() if line.startswith(f"| `{name}`")]
 
     assert set(re.findall(r"`([^`]+)`", row.split("|")[2])) == set(choices)
-
-
-def test_settings():
-    assert documented("Settings") == set(SETTINGS.by_name)
-
-
-def test_keys_of_a_waiver():
-    assert documented("Waivers") == set(WAIVER.by_name)
-
-
-def test_fields_of_a_card():
-    assert documented("Custom GPUs") == set(CARD.by_name)
 
 
 # The marker and its words
@@ -107,33 +91,6 @@ def test_fields_of_a_card():
 def test_arguments_of_the_marker():
     assert documented("The marker") == set(ARGUMENTS.by_name)
     assert f"`{SIGNATURE}`" in section("The marker")
-
-
-def test_components():
-    assert documented("Components") == set(components.COMPONENTS)
-
-
-def test_metrics():
-    assert documented("Metrics") == set(components.METRICS)
-
-
-def test_verdicts():
-    from pytest_membudget.budgets import verdict
-
-    assert documented("Verdicts") == set(verdict.VERDICTS)
-
-
-def test_states():
-    assert documented("States") == set(STATUSES)
-
-
-def test_lock_states():
-    assert documented("Lock states") == set(LOCK_STATUSES)
-
-
-def test_keys_of_a_lock():
-    assert documented("A row's lock") == {field.name for field in dataclasses.fields(LockCheck)}
-    assert documented("An entry of the lock file") == {field.name for field in dataclasses.fields(LockEntry)}
 
 
 @pytest.mark.parametrize("status", sorted(documented("States")))
@@ -154,11 +111,6 @@ def test_ends_of_tests():
     ]
 
     assert documented("How a test ends") == set(ends)
-
-
-def test_exit_status():
-    # the sixth is of newer releases of pytest
-    assert documented("Exit status") == {"6", *(str(int(code)) for code in pytest.ExitCode)}
 
 
 # report.json
@@ -184,6 +136,42 @@ def compared_whole():
     return never.session([], is_whole=True, lists_removed=True)
 
 
+#: Headings of tables, and the names that stand in their first columns.
+TABLES = {
+    "Options of pytest": options(),
+    "Settings": SETTINGS.by_name,
+    "Waivers": WAIVER.by_name,
+    "Custom GPUs": CARD.by_name,
+    "Components": components.COMPONENTS,
+    "Metrics": components.METRICS,
+    "Verdicts": verdict.VERDICTS,
+    "States": STATUSES,
+    "Lock states": LOCK_STATUSES,
+    "A row's lock": LockCheck.__slots__,
+    "An entry of the lock file": LockEntry.__slots__,
+    # the sixth is of newer releases of pytest
+    "Exit status": {"6", *(str(int(code)) for code in pytest.ExitCode)},
+    "A row": result().to_json(),
+    "A budget": Budget(gib=1).to_json(),
+    "A figure": figure().to_json(),
+    "A caveat": KINDS,
+    "Peaks": figure().to_json()["peak"],
+    "A holder": figure().to_json()["holders"][0],
+    "A row's comparison": Comparison(GROWN).to_json(),
+    "A finding": Finding.__slots__,
+    "The comparison as a whole": compared_whole().to_json(),
+    "Formats": report.WRITERS,
+    "Names to import": pytest_membudget.__all__,
+    "Arguments of assume": inspect.signature(assumptions.assume).parameters,
+    "Testing": testing.__all__,
+}
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_a_table_has_all_names_and_no_others(title):
+    assert documented(title) == set(TABLES[title])
+
+
 def test_keys_of_the_document(tmp_path):
     assert documented("The document") == set(written(tmp_path, compared_whole()))
 
@@ -195,35 +183,11 @@ def test_keys_inside_the_document(tmp_path, key):
     assert set(re.findall(r"`([^`]+)`", line.split("|")[2])) == set(written(tmp_path, None)[key])
 
 
-def test_keys_of_a_row():
-    assert documented("A row") == set(result().to_json())
-
-
-def test_keys_of_a_budget():
-    assert documented("A budget") == set(Budget(gib=1).to_json())
-
-
-def test_keys_of_a_figure():
-    assert documented("A figure") == set(figure().to_json())
-    assert documented("A caveat") == set(KINDS)
-    assert documented("Peaks") == set(figure().to_json()["peak"])
-    assert documented("A holder") == set(figure().to_json()["holders"][0])
-
-
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_the_level_of_a_kind(kind):
     [row] = [line for line in section("A caveat").splitlines() if line.startswith(f"| `{kind.name}`")]
 
     assert row.split("|")[2].strip().partition(";")[0] == kind.level
-
-
-def test_keys_of_a_comparison():
-    assert documented("A row's comparison") == set(Comparison(GROWN).to_json())
-    assert documented("A finding") == set(Finding.__slots__)
-    assert documented("The comparison as a whole") == set(compared_whole().to_json())
-
-
-# Other formats
 
 
 def test_properties():
@@ -250,29 +214,10 @@ def test_subcommands_of_membudget():
         assert documented(f"membudget {name}") == options - {"-h", "--help"}, name
 
 
-def test_formats_of_membudget_report():
-    assert documented("Formats") == set(report.WRITERS)
-
-
-# Names
-
-
-def test_names_to_import():
-    assert documented("Names to import") == set(pytest_membudget.__all__)
-
-
-def test_arguments_of_assume():
-    assert documented("Arguments of assume") == set(inspect.signature(assumptions.assume).parameters)
-
-
 def test_names_of_steps():
     steps = pytest.importorskip("pytest_membudget.steps")
 
     assert documented("Steps") == set(steps.__all__)
-
-
-def test_names_of_testing():
-    assert documented("Testing") == set(testing.__all__)
 
 
 def test_variables():

@@ -62,41 +62,29 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def test_the_content_of_a_file(project):
-    project.write("data.txt", "1")
-    kept = project.kept(("content", "data.txt"))
+@pytest.mark.parametrize(
+    ("before", "kind", "name", "after", "found"),
+    [
+        ({"data.txt": "1"}, "content", "data.txt", {"data.txt": "2"}, "{root}/data.txt"),
+        *(
+            ({}, kind, "data.txt", {"data.txt": ""}, "{root}/data.txt")
+            for kind in ("content", "type", "mode")
+        ),
+        ({}, "status", "data.txt", {"data.txt": ""}, "{root}/data.txt"),
+        ({"data.txt": "1"}, "type", "data.txt", {"data.txt": "2"}, None),
+        ({"data/a.txt": ""}, "listing", "data", {"data/b.txt": ""}, "{root}/data"),
+        ({"data/a.txt": ""}, "listing", "data", {"data/__pycache__/a.cpython-311.pyc": ""}, None),
+    ],
+)
+def test_a_path_that_was_read(project, before, kind, name, after, found):
+    for path, text in before.items():
+        project.write(path, text)
+    kept = project.kept((kind, name))
 
-    project.write("data.txt", "2")
+    for path, text in after.items():
+        project.write(path, text)
 
-    assert project.changed(kept) == "{root}/data.txt"
-
-
-@pytest.mark.parametrize("kind", ["content", "type", "mode", "status"])
-def test_a_file_that_was_not_there(project, kind):
-    kept = project.kept((kind, "data.txt"))
-
-    project.write("data.txt")
-
-    assert project.changed(kept) == "{root}/data.txt"
-
-
-def test_the_type_of_a_path_is_not_its_content(project):
-    project.write("data.txt", "1")
-    kept = project.kept(("type", "data.txt"))
-
-    project.write("data.txt", "2")
-
-    assert project.changed(kept) is None
-
-
-def test_the_names_in_a_folder(project):
-    project.write("data/a.txt")
-    kept = project.kept(("listing", "data"))
-
-    project.write("data/__pycache__/a.cpython-311.pyc")
-    assert project.changed(kept) is None
-    project.write("data/b.txt")
-    assert project.changed(kept) == "{root}/data"
+    assert project.changed(kept) == found
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, "1"), ("1", None), ("1", "2")])
