@@ -6,6 +6,8 @@ Layers of 96 elements over 4 ranks: gathered in bf16 192 bytes, reduced in fp32 
 
 from dataclasses import replace
 
+import pytest
+
 from pytest_membudget.formulas.communication import Group, sharded
 from pytest_membudget.formulas.moments import Block, Step, moments_of
 from pytest_membudget.formulas.tape import Operator, Tape, Tensor
@@ -52,6 +54,15 @@ def test_parameters_that_are_not_resharded_stay():
     kept = replace(GROUP, reshards=False)
 
     assert all_of("backward of layers", 3, kept)[0] == 3 * 192 + 30 + 20 + 192
+
+
+@pytest.mark.parametrize(("reshards", "flat"), [(True, 192), (False, 0)])
+def test_the_last_group_is_gathered_while_what_the_root_has_runs_backward(reshards, flat):
+    """``_backward_prefetch`` of the root; a group that is whole still need not be gathered."""
+    group = replace(GROUP, reshards=reshards)
+    blocks = sharded((Block("layers", linear(), 3), Block("head", linear())), (group, None), GROUP)
+
+    assert [sum(term.bytes for term in block.during_backward) for block in blocks[-1:]] == [flat]
 
 
 def test_gradients_reduced_in_another_type_are_cast():

@@ -51,33 +51,49 @@ def test_one_rank_holds_all():
     assert tensors["up.weight"].bytes == 256 * 64 * 2
 
 
-def test_tensor_parallelism_splits_the_dimension_that_it_says():
-    tensors = held(job("ddp", tensor_parallel_degree=4))
-
-    assert tensors["up.weight"].shape == (64, 64)
-    assert tensors["down.weight"].shape == (64, 64)
-    assert tensors["norm.weight"].shape == (64,)
-    assert tensors["embedding.weight"].shape == (250, 64)
+WHOLE = ("ddp", "zero1", "zero2", "megatron", "megatron_distributed")
 
 
-def test_experts_are_shared_out_whole_and_split_by_their_own_degree():
-    tensors = held(
-        job("ddp", tensor_parallel_degree=2, expert_parallel_degree=4, expert_tensor_parallel_degree=1)
-    )
+@pytest.mark.parametrize(
+    ("kind", "degrees", "shapes"),
+    [
+        # tensor parallelism splits the dimension that a tensor says
+        (
+            "ddp",
+            {"tensor_parallel_degree": 4},
+            {
+                "up.weight": (64, 64),
+                "down.weight": (64, 64),
+                "norm.weight": (64,),
+                "embedding.weight": (250, 64),
+            },
+        ),
+        ("ddp", {"tensor_parallel_degree": 2}, {"stacked": (8, 64, 64)}),
+        # experts are shared out whole, and split by their own degree
+        (
+            "ddp",
+            {"tensor_parallel_degree": 2, "expert_parallel_degree": 4, "expert_tensor_parallel_degree": 1},
+            {"experts.weight": (128, 64), "stacked": (2, 128, 64)},
+        ),
+        # torch.chunk of 1000 rows over 16 ranks: 63 rows for the first, 55 for the last
+        (
+            "fsdp2",
+            {"data_parallel_shard_degree": 16},
+            {"embedding.weight": (63, 64), "norm.weight": (4,), "router.weight": (1, 64)},
+        ),
+        # 64 * 256 elements over 5 ranks, rounded up
+        ("zero3", {"data_parallel_shard_degree": 5}, {"down.weight": (3277,)}),
+        *((kind, {"data_parallel_shard_degree": 8}, {"up.weight": (256, 64)}) for kind in WHOLE),
+    ],
+)
+def test_what_a_rank_holds_of_a_tensor(kind, degrees, shapes):
+    tensors = held(job(kind, **degrees))
 
-    assert (tensors["experts.weight"].shape, tensors["experts.weight"].count) == ((128, 64), 2 * 4)
-    assert tensors["stacked"].shape == (2, 128, 64)
-    assert held(job("ddp", tensor_parallel_degree=2))["stacked"].shape == (8, 64, 64)
-
-
-def test_fsdp2_gives_the_first_rank_the_ceiling():
-    """torch.chunk of 1000 rows over 16 ranks: 63 rows for the first, 55 for the last."""
-    tensors = held(job(data_parallel_shard_degree=16))
-
-    assert tensors["embedding.weight"].shape == (63, 64)
-    assert tensors["embedding.weight"].whole_shape == (1000, 64)
-    assert tensors["norm.weight"].shape == (4,)
-    assert tensors["router.weight"].shape == (1, 64)
+    assert {name: tensors[name].shape for name in shapes} == shapes
+    if "expert_parallel_degree" in degrees:
+        assert tensors["experts.weight"].count == 2 * 4
+    if kind == "fsdp2":
+        assert tensors["embedding.weight"].whole_shape == (1000, 64)
 
 
 def test_experts_are_sharded_over_what_their_parallelism_leaves():
@@ -85,16 +101,6 @@ def test_experts_are_sharded_over_what_their_parallelism_leaves():
     found = job(data_parallel_shard_degree=16, tensor_parallel_degree=2, expert_parallel_degree=4)
 
     assert shard_ranks(found, is_expert=True) == 4
-
-
-@pytest.mark.parametrize("kind", ["ddp", "zero1", "zero2", "megatron", "megatron_distributed"])
-def test_kinds_that_leave_parameters_whole(kind):
-    assert held(job(kind, data_parallel_shard_degree=8))["up.weight"].shape == (256, 64)
-
-
-def test_zero_3_flattens():
-    """64 * 256 elements over 5 ranks, rounded up."""
-    assert held(job("zero3", data_parallel_shard_degree=5))["down.weight"].shape == (3277,)
 
 
 def test_a_stage_holds_its_own_layers_and_ends():

@@ -3,12 +3,7 @@
 import pytest
 
 from pytest_membudget.reporting.causes import cause_text
-from pytest_membudget.reporting.status import (
-    headline,
-    is_notable,
-    place_in,
-    reported_tests,
-)
+from pytest_membudget.reporting.status import headline, is_notable, place_in, reported_tests
 
 GIB = 2**30
 
@@ -23,18 +18,43 @@ def quoted(text):
     return f"<{text}>"
 
 
-def test_a_test_within_its_budget_is_fine(reported, row):
-    one = reported(row())
-    assert (one.level, one.word, one.is_listed) == ("fine", "within budget", False)
-    assert one.explained(quoted) == "Takes 4.00 GiB of its budget of 5.00 GiB."
-    assert one.to_do(quoted) == ""
+OVER = "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
+ENOUGH = "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
+COMPONENT = "activations 0.5 GiB over their budget of 0.5 GiB"
+GROWN = {"status": "grown", "reason": "more", "entry": None, "limit_bytes": 2 * GIB, "changes": []}
+ALLOW = "Undo the growth, or allow it: pytest --membudget --membudget-update=raise."
 
 
-def test_a_test_over_its_budget_says_by_how_much_and_what_would_be_enough(reported, over):
-    one = reported(over())
-    assert (one.level, one.word) == ("failure", "over budget")
-    assert one.explained(quoted) == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
-    assert one.to_do(quoted) == "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
+@pytest.mark.parametrize(
+    ("made", "changes", "level", "word", "explained", "to_do"),
+    [
+        ("row", {}, "fine", "within budget", "Takes 4.00 GiB of its budget of 5.00 GiB.", ""),
+        ("over", {}, "failure", "over budget", OVER, ENOUGH),
+        ("over", {"expected": True}, "fine", "over budget (expected)", OVER, None),
+        (
+            "row", {"verdict": "over", "reason": COMPONENT},
+            "failure", "over budget", f"Takes 4.00 GiB: <{COMPONENT}>.", None,
+        ),
+        (
+            "row", {"verdict": "unset", "limit_bytes": None},
+            "warning", "unset", "Takes 4.00 GiB. It has no limit.", "Set a limit: write gib=4.",
+        ),
+        (
+            "row", {"verdict": "error", "reason": "nothing on cuda", "estimates": []},
+            "failure", "not checked", "Its budget was not checked: <nothing on cuda>.", None,
+        ),
+        (
+            "over", {"reason": "more", "lock": GROWN},
+            "failure", "grown too much", "Takes 4.00 GiB: <more>.", ALLOW,
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_test(request, reported, made, changes, level, word, explained, to_do):
+    one = reported(request.getfixturevalue(made)(**changes))
+
+    assert (one.level, one.word, one.explained(quoted)) == (level, word, explained)
+    assert to_do is None or one.to_do(quoted) == to_do
+    assert one.is_listed == (level != "fine")
 
 
 def test_a_budget_that_is_suggested_is_enough(reported, over, figure):
@@ -47,27 +67,8 @@ def test_a_budget_of_a_card_gets_the_advice_to_name_a_larger_card(reported, over
     assert one.to_do(quoted).endswith("or name a larger card.")
 
 
-def test_a_component_over_its_budget_is_reported_in_the_words_of_the_verdict(reported, row):
-    one = reported(row(verdict="over", reason="activations 0.5 GiB over their budget of 0.5 GiB"))
-    assert one.explained(quoted) == "Takes 4.00 GiB: <activations 0.5 GiB over their budget of 0.5 GiB>."
-
-
-def test_a_test_without_a_limit_is_no_green_one_and_says_what_to_write(reported, row):
-    one = reported(row(verdict="unset", limit_bytes=None))
-    assert (one.level, one.word, one.is_listed) == ("warning", "unset", True)
-    assert one.explained(quoted) == "Takes 4.00 GiB. It has no limit."
-    assert one.to_do(quoted) == "Set a limit: write gib=4."
-
-
 def locked(status, reason):
     return {"status": status, "reason": reason, "entry": None, "limit_bytes": 2 * GIB, "changes": []}
-
-
-def test_growth_since_the_lock_file_says_how_to_allow_it(reported, over):
-    one = reported(over(reason="takes 2.00 GiB more", lock=locked("grown", "takes 2.00 GiB more")))
-    assert (one.level, one.word) == ("failure", "grown too much")
-    assert one.explained(quoted) == "Takes 4.00 GiB: <takes 2.00 GiB more>."
-    assert one.to_do(quoted) == ("Undo the growth, or allow it: pytest --membudget --membudget-update=raise.")
 
 
 @pytest.mark.parametrize(
@@ -83,17 +84,6 @@ def test_an_entry_that_is_out_of_date_asks_for_an_update(reported, row, status, 
     assert (one.level, one.word) == (level, word)
     asked = "Update the lock file: pytest --membudget --membudget-update."
     assert one.to_do(quoted) == ("" if status == "kept" else asked)
-
-
-def test_a_failure_that_is_expected_is_none(reported, over):
-    one = reported(over(expected=True))
-    assert (one.level, one.word) == ("fine", "over budget (expected)")
-
-
-def test_a_budget_that_was_not_checked_fails(reported, row):
-    one = reported(row(verdict="error", reason="nothing on cuda", estimates=[]))
-    assert (one.level, one.word) == ("failure", "not checked")
-    assert one.explained(quoted) == "Its budget was not checked: <nothing on cuda>."
 
 
 @pytest.mark.parametrize(
