@@ -42,6 +42,18 @@ def test_one_group():
     ]
 
 
+def test_three_groups():
+    """The last two have the one before them gathered meanwhile; the first two have a reduction's input.
+
+    Backward goes from the last one, with what the two before it keep, to the first, with two gradients left.
+    """
+    assert all_of("backward of layers", 3) == [
+        192 + 192 + 30 + 20 + 192,
+        192 + 192 + 384 + 30 + 10 + 192 + 96,
+        192 + 384 + 30 + 192 + 2 * 96,
+    ]
+
+
 def test_the_last_layer_alone_can_stay():
     """It is whole already when backward begins, and the one before it is gathered meanwhile."""
     blocks = sharded((Block("layers", linear(), 3),), (GROUP,), keeps_last=True)

@@ -81,6 +81,12 @@ WHOLE = ("ddp", "zero1", "zero2", "megatron", "megatron_distributed")
             {"data_parallel_shard_degree": 16},
             {"embedding.weight": (63, 64), "norm.weight": (4,), "router.weight": (1, 64)},
         ),
+        # replicas do not shard
+        (
+            "fsdp2",
+            {"data_parallel_replicate_degree": 2, "data_parallel_shard_degree": 4},
+            {"norm.weight": (16,)},
+        ),
         # 64 * 256 elements over 5 ranks, rounded up
         ("zero3", {"data_parallel_shard_degree": 5}, {"down.weight": (3277,)}),
         *((kind, {"data_parallel_shard_degree": 8}, {"up.weight": (256, 64)}) for kind in WHOLE),
