@@ -143,15 +143,3 @@ def test_a_timeline_comes_back_from_json_as_it_was():
     timeline = Timeline((0, 3, 9), {"inputs": (0, 512, 0)}, 3, 0, ((1, "forward"), (5, "backward")))
     report = traced(timeline=timeline)
     assert MemoryReport.from_json(json.loads(json.dumps(report.to_json()))) == report
-
-
-def test_a_report_from_before_timelines_is_read():
-    data = traced().to_json()
-    del data["timeline"]
-    assert MemoryReport.from_json(data) == traced()
-
-
-def test_a_report_from_before_there_were_two_devices_is_read():
-    data = traced().to_json()
-    del data["device"]
-    assert MemoryReport.from_json(data) == traced(device="")

@@ -5,7 +5,6 @@ parameters (hf.co/meta-llama/Meta-Llama-3-8B).
 """
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -191,26 +190,6 @@ def test_of_several_stages_the_one_that_takes_most_is_reported():
 
     assert len(set(sizes)) == 2
     assert worst_of(estimate(job)).allocated_bytes == peak_bytes(job) == max(sizes)
-
-
-def test_llama_70b_on_2048_gpus_takes_milliseconds():
-    """The quickest of five, since others share the machine; below 10 ms of processor time."""
-    job = Job(
-        model("llama-3-70b"),
-        implementation="torchtitan",
-        precision=SHARDED,
-        sequence=8192,
-        degrees=Degrees(data_parallel_shard_degree=256, tensor_parallel_degree=8, sequence_parallel=True),
-        checkpointing=Checkpointing("full"),
-    )
-    times = []
-    for sequence in range(8192, 8197):
-        began = time.process_time()
-        [figure] = estimate(replace(job, sequence=sequence))
-        times.append(time.process_time() - began)
-
-    assert figure.ranks == 2048
-    assert min(times) < 0.01
 
 
 def test_a_step_in_backward_cannot_accumulate():

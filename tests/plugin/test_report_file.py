@@ -84,6 +84,7 @@ def test_an_estimate_has_every_key_and_adds_up(run):
     (estimate,) = of(run, "test_within")["estimates"]
 
     assert has(estimate, ESTIMATE)
+    assert estimate["assumptions"] == []
     assert set(estimate["peak"]) == PEAKS
     assert sum(estimate["components"].values()) == estimate["peak"]["allocated_bytes"]
     assert all(set(holder) == HOLDER for holder in estimate["holders"])
@@ -94,6 +95,8 @@ def test_an_estimate_adds_up_to_the_metric_of_its_budget(run):
 
     assert sum(estimate["components"].values()) == estimate["peak"]["device_bytes"]
     assert estimate["components"]["context"] > 0
+    [line] = estimate["assumptions"]
+    assert line.startswith("CUDA context of A100-40GB taken to be ")
 
 
 def test_names_are_text_that_any_reader_can_read(run):

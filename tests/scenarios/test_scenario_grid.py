@@ -114,6 +114,12 @@ def test_names_with_equal_ends_are_written_out(folder):
     assert list(points) == ["a[model.config=a-teacher.config=b]"]
 
 
+def test_values_with_equal_texts_have_different_ids(folder):
+    points = folder.points(budget("{model: [x/a.json, y/a.json]}"))
+
+    assert list(points) == ["a[model=a]", "a[model=a']"]
+
+
 @pytest.mark.parametrize(
     ("grid", "told"),
     [

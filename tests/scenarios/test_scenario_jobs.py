@@ -128,16 +128,6 @@ def test_arguments_that_nothing_reads_are_refused_where_they_are_written(mistake
 
 
 @pytest.mark.parametrize(
-    ("fields", "policy"),
-    [("", "autocast"), ("gpus: 4", "fsdp"), ("gpus: 4\ndata_parallel: ddp", "autocast")],
-)
-def test_torchtitan_computes_in_bf16_by_fsdp_or_autocast(job_of, fields, policy):
-    job = job_of(fields, model="{torchtitan: 8B}")
-
-    assert job.precision == Precision(policy, "fp32", "bf16", reduce="fp32")
-
-
-@pytest.mark.parametrize(
     ("model", "told"),
     [
         ("nowhere.json", "f.membudget.yaml:4: "),
@@ -205,20 +195,10 @@ def test_short_forms_are_the_main_field(job_of):
     assert (job.checkpointing.mode, job.loss.kind, job.data_parallel.kind) == ("full", "fused", "ddp")
 
 
-def test_a_chunked_loss_has_torchtunes_eight_chunks(job_of):
-    assert job_of("loss: chunked").loss == Loss("chunked", 8)
-
-
 def test_qlora_is_lora_on_a_base_of_four_bits(job_of):
     job = job_of("method: {kind: qlora, rank: 8, targets: all-linear}")
 
     assert job.adapter == Adapter(8, ("all-linear",), base="nf4")
-
-
-def test_a_teacher_is_a_model_with_a_type(job_of):
-    job = job_of(f"teacher: {SHAPE[:-1]}, type: fp16}}")
-
-    assert (job.teacher.hidden, job.teacher_type) == (64, "fp16")
 
 
 def test_generation_has_its_prompt_for_a_sequence(job_of):
