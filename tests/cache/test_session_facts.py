@@ -20,6 +20,7 @@ from pytest_membudget.cache.session_facts import (
     package_digest,
 )
 from pytest_membudget.cache.states import States
+from pytest_membudget.comparison.base.exchange import Invocation
 from pytest_membudget.comparison.base.foreign_imports import VARIABLE
 from pytest_membudget.devices.choice import StandIn, find_stand_in
 from pytest_membudget.devices.stand_in.building import Built
@@ -28,6 +29,7 @@ from pytest_membudget.gate import estimators
 from pytest_membudget.worker.client.order import STAND_IN
 
 NAMES = Names("/project")
+STARTED = Invocation([], "/project", "/project")
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_the_base_s_head_is_where_the_comparison_says():
 def test_workers_with_another_number_of_cards_have_other_estimates(monkeypatch, pytestconfig):
     asked = []
     monkeypatch.setattr(estimators, "cache_of", lambda *args: asked.append(args))
-    bodies = estimators.choose_estimators(pytestconfig, Settings(), (), "/project", None).bodies
+    bodies = estimators.choose_estimators(pytestconfig, Settings(), STARTED, None).bodies
     for gpus in (1, 2):
         bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1, gpus=gpus)))
 
@@ -165,7 +167,7 @@ def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeyp
     monkeypatch.setattr(estimators, "cache_of", lambda *args: caches.append(cache_of(*args)) or caches[-1])
 
     def key():
-        bodies = estimators.choose_estimators(pytestconfig, Settings(), (), "/project", None).bodies
+        bodies = estimators.choose_estimators(pytestconfig, Settings(), STARTED, None).bodies
         bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1)))
         return caches[-1]._key({"key": "t.py::t", "snapshot": None})
 
