@@ -26,6 +26,7 @@ from pytest_membudget.devices.choice import StandIn, find_stand_in
 from pytest_membudget.devices.stand_in.building import Built
 from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.gate import estimators
+from pytest_membudget.results.answer import Request
 from pytest_membudget.worker.client.order import STAND_IN
 
 NAMES = Names("/project")
@@ -169,7 +170,7 @@ def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeyp
     def key():
         bodies = estimators.choose_estimators(pytestconfig, Settings(), STARTED, None).bodies
         bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1)))
-        return caches[-1]._key({"key": "t.py::t", "snapshot": None})
+        return caches[-1]._key(Request("t.py::t", "t.py", "A100-40GB", False, "allocated"))
 
     keys = [key(), key()]
     write("nvidia_cudnn_cu13-9.20.0.48.dist-info/METADATA", "Version: 9.20.0.48")
