@@ -36,7 +36,7 @@ _READ_BEFORE: Final = (
     "MEMBUDGET_", "MKL", "NCCL_", "NPY_", "NUMPY", "NVIDIA_", "OMP_", "OPENBLAS", "PYTHON", "PYTORCH",
     "SYMPY", "TORCH", "TRITON",
 )  # fmt: skip
-#: Of these, what each worker has of its own, and what is read when a test begins.
+#: Of these, what differs from worker to worker, and is read when a test begins.
 _OWN: Final = (CARDS_VARIABLE, INDUCTOR_VARIABLE)
 
 

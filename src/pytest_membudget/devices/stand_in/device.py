@@ -67,7 +67,7 @@ class StandInDevice(Device):
         torch.cuda._lazy_call(self._run.begin)
 
     def become(self, order: Mapping[str, Any]) -> None:
-        """Have the kind and number of cards of ``order``, in place of those that the process was started with."""
+        """Have the kind and number of cards of ``order``, in place of those of its start."""
         self.gpu = find_gpu(order["gpu"])
         self._libraries.set_cards(cards_text(self.gpu, order["cards"], unlimited=True))
 

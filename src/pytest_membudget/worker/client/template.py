@@ -63,7 +63,7 @@ class Template:
 
 
 class Copy:
-    """A worker's process that the template has made, with the part of ``subprocess.Popen`` that is used here."""
+    """A worker's process that the template has made, with what is used here of ``subprocess.Popen``."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         """``connection``: on it the template sends how the process has ended."""

@@ -47,7 +47,7 @@ class Worker:
             raise
 
     def _started(self) -> tuple[Process, Channel]:
-        """Its process: a copy of the template, or one of its own."""
+        """Its process: a copy of the template, or a separate one."""
         order = self._order
         environment, path = worker_environment(order, self._scratch), worker_import_path(order)
         if order.template:
