@@ -29,8 +29,9 @@ from benchmarks.speed_cases import CASES, Figure
 KEPT = Path(__file__).parent / "results" / "speed.json"
 _HEAD = """# Speed
 
-Each row compares two runs, in turn on one machine, by the ratio of their medians: seconds differ from machine
-to machine, ratios differ little. `python -m tox -e speed` measures them again.
+Each row compares two runs, in turn on one machine, by the ratio of their medians, or by what the first takes
+beyond the other: seconds differ from machine to machine, ratios differ little. `python -m tox -e speed`
+measures them again.
 
 """
 
