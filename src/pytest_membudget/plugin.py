@@ -90,7 +90,11 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "--membudget-report": (
         {"metavar": "DIR"},
-        "write report.json to DIR, and for each test a snapshot that pytorch.org/memory_viz opens",
+        "write report.json to DIR",
+    ),
+    "--membudget-snapshots": (
+        {"action": "store_true"},
+        "with --membudget-report, also write a snapshot of each test that pytorch.org/memory_viz opens",
     ),
 }
 
@@ -180,6 +184,11 @@ def _gate_of(config: pytest.Config) -> Gate:
     mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
     rules = Rules(parse_growth(settings.tolerance), torch_of(os.environ).version or "", mode)
     report_folder = config.getoption("membudget_report")
+    if config.getoption("membudget_snapshots") and report_folder is None:
+        raise UsageMistake(
+            "--membudget-snapshots: there is no folder to write to; add --membudget-report=DIR, "
+            "and they are in DIR/snapshots"
+        )
     return Gate(config, settings, selection, report_folder, source, Locking(root, rules))
 
 

@@ -74,7 +74,11 @@ def odd(tmp_path_factory, write_all, cache_in):
     link.symlink_to(folder / "päth with späces ☃ 'q\" $x")
     command = ["sh", "-c", 'exec "$@" <&-', "closes-its-input"]
     done = run(
-        [shutil.which(command[0]), *command[1:], *pytest_command("--membudget-report=räp ort")],
+        [
+            shutil.which(command[0]),
+            *command[1:],
+            *pytest_command("--membudget-report=räp ort", "--membudget-snapshots"),
+        ],
         link,
         **NARROW,
         **cache_in(folder / "kept"),
@@ -194,7 +198,7 @@ def test_no_space_for_anything_is_a_notice_for_each_and_fails_no_budget(tmp_path
     if not allowed:
         pytest.skip("no file system may be mounted here")
 
-    args = ("-k", "within", "--membudget-report=rep", "-p", "no:cacheprovider")
+    args = ("-k", "within", "--membudget-report=rep", "--membudget-snapshots", "-p", "no:cacheprovider")
     kept = {"MEMBUDGET_CACHE_DIR": str(full / "kept"), "TMPDIR": str(full), "PYTHONDONTWRITEBYTECODE": "1"}
     done = run([*wrapper, *pytest_command(*args)], tmp_path, **kept)
 

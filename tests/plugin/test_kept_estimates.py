@@ -64,7 +64,7 @@ KEPT = {"test_plain", "test_over", "test_too_large_for_its_card", "test_files_of
 NEVER_KEPT = {"test_process", "test_socket", "test_changes_what_it_read", "test_raises", "test_skips"}
 
 
-REPORT = ("--membudget", "--membudget-report=membudget")
+REPORT = ("--membudget", "--membudget-report=membudget", "--membudget-snapshots")
 
 
 @pytest.fixture(scope="module")

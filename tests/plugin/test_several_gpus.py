@@ -80,7 +80,7 @@ HALF = 2**29
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of(FILES, "--membudget", env={"LOCAL_WORLD_SIZE": "8"})
+    return session_of(FILES, "--membudget", "--membudget-snapshots", env={"LOCAL_WORLD_SIZE": "8"})
 
 
 def peaks(run, name):

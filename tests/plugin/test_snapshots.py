@@ -88,12 +88,13 @@ FILES = {
         """,
 }
 WITHOUT = {"test_nothing"}
+ASKED = ("--membudget", "--membudget-snapshots")
 
 
 @pytest.fixture(scope="module", params=["default", "expandable"])
 def run(request, session_of):
     conf = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if request.param == "expandable" else {}
-    return session_of(FILES, "--membudget", env=conf)
+    return session_of(FILES, *ASKED, env=conf)
 
 
 def snapshot_of(run, name):
@@ -297,15 +298,31 @@ ONE = """
     """
 
 
-def test_the_last_run_counts(session_of, again, write_all):
+def test_none_is_written_that_is_not_asked_for(session_of):
     run = session_of({"test_it.py": ONE.format(gib=0.25)}, "--membudget")
+
+    row = run.rows["test_it"]
+    assert (row["verdict"], row["snapshot"], row["snapshot_error"]) == ("within", None, "")
+    assert row["estimates"][0]["timeline"]
+    assert not (run.report_path.parent / "snapshots").exists()
+
+
+def test_without_a_report_there_is_no_folder_for_them(session_of):
+    run = session_of({"test_it.py": ONE.format(gib=0.25)}, *ASKED, report=False)
+
+    assert run.status == 4
+    assert "--membudget-snapshots: there is no folder to write to; add --membudget-report=DIR" in run.err
+
+
+def test_the_last_run_counts(session_of, again, write_all):
+    run = session_of({"test_it.py": ONE.format(gib=0.25)}, *ASKED)
     first = max(entry["size"] for entry in trace_of(run, "test_it"))
     report = "--membudget-report=membudget"
 
     write_all(run.folder, {"test_it.py": ONE.format(gib=0.5)})
-    second = max(e["size"] for e in trace_of(again(run, "--membudget", report), "test_it"))
+    second = max(e["size"] for e in trace_of(again(run, *ASKED, report), "test_it"))
     write_all(run.folder, {"test_it.py": ONE.format(gib=0)})
-    empty = again(run, "--membudget", report)
+    empty = again(run, *ASKED, report)
 
     assert (first, second) == (256 * MIB, 512 * MIB)
     assert empty.rows["test_it"]["snapshot"] is None
@@ -314,7 +331,7 @@ def test_the_last_run_counts(session_of, again, write_all):
 
 def test_each_of_several_processes_leaves_its_tests_snapshots(session_of):
     pytest.importorskip("xdist")
-    run = session_of(FILES, "--membudget", "-n2")
+    run = session_of(FILES, *ASKED, "-n2")
 
     assert all(trace_of(run, name) for name in with_snapshot(run))
     assert len(list((run.report_path.parent / "snapshots").iterdir())) == 9
@@ -331,7 +348,7 @@ def test_what_imports_allocate_is_reported_too(session_of):
         def test_it():
             hold(0.5)
         """
-    run = session_of({"test_it.py": source}, "--membudget")
+    run = session_of({"test_it.py": source}, *ASKED)
 
     first, second = (e for e in trace_of(run, "test_it") if e["action"] == "alloc")
 
@@ -346,7 +363,7 @@ def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(sess
         "membudget/snapshots": "a file",
     }
 
-    run = session_of(files, "--membudget", *both_ways)
+    run = session_of(files, *ASKED, *both_ways)
 
     assert run.status == 0
     assert "membudget: 2 of the snapshots could not be written: " in run.out

@@ -1,7 +1,8 @@
 """``membudget histories``: two allocator histories, compared.
 
 Both are snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: one recorded on a GPU after
-``torch.cuda.memory._record_memory_history()``, the other by ``pytest --membudget --membudget-report=DIR``.
+``torch.cuda.memory._record_memory_history()``, the other by a session with
+``--membudget-snapshots``.
 """
 
 from __future__ import annotations

@@ -93,12 +93,12 @@ class Estimators:
 
 
 def choose_estimators(
-    config: pytest.Config, settings: Settings, start: Invocation, report_folder: Path | None
+    config: pytest.Config, settings: Settings, start: Invocation, snapshots: Path | None
 ) -> Estimators:
     """How the session of ``config`` estimates. ``start``: how it was started.
 
-    ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` where
-    nothing can be estimated here.
+    ``snapshots``: the folder in whose ``snapshots`` each test leaves one; None for none. Raises
+    ``UsageMistake`` where nothing can be estimated here.
     """
     given = given_to(config, start.args)
     if isinstance(given, GivenEstimates):
@@ -113,12 +113,8 @@ def choose_estimators(
         processes=settings.processes or processors(os.environ),
     )
     stand_in = find_stand_in()
-    order = replace(
-        order,
-        stand_in=stand_in,
-        records=report_folder is not None,
-        observes=settings.cache != OFF,
-    )
+    records = snapshots is not None
+    order = replace(order, stand_in=stand_in, records=records, observes=settings.cache != OFF)
     template = Template(order, start.template)
     card = given or GivenDevice(CUDA)
 
@@ -130,7 +126,7 @@ def choose_estimators(
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected, template=template.address)
-        bodies = TracingEstimator(ordered, cache_for, report_folder)
+        bodies = TracingEstimator(ordered, cache_for, snapshots)
         measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device)
         return bodies, measurer
 

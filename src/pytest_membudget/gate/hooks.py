@@ -66,7 +66,8 @@ class Gate:
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
-        self._estimators = choose_estimators(config, settings, start, self._report_folder)
+        snapshots = self._report_folder if config.getoption("membudget_snapshots") else None
+        self._estimators = choose_estimators(config, settings, start, snapshots)
         self._comparing = Comparing(source, settings.waivers, start, settings.timeout)
         self.session = BudgetSession(settings, self._estimators, self._comparing, locking)
         self._locking = locking

@@ -120,6 +120,7 @@ class BasePlugin:
             "membudget_measure": "off",
             "membudget_advice": "off",
             "membudget_strict": False,  # compared even if it is not fully checked
+            "membudget_snapshots": None,
             "membudget_report": option.membudget_report and os.path.join(self._scratch, "report"),
         }
         for name, value in {**chosen, **ours}.items():

@@ -19,7 +19,7 @@ from ...tracking.timeline import Lives
 from .observer import RunObserver
 from .overlay import overlay
 from .run_log import storage_address
-from .shown_snapshot import Purposes, shown_snapshot
+from .shown_snapshot import Purposes, show_in
 
 #: Most events that the allocator keeps: more than any step has, and a limit for endless tests.
 _MOST_EVENTS = 2_000_000
@@ -37,7 +37,7 @@ class RunResult:
     ``records``."""
     seconds: float
     lives: Lives | None
-    """The lives of the ledger's storages; None like the snapshot."""
+    """The lives of the ledger's storages; None without allocations."""
 
 
 class RecordedRun:
@@ -48,7 +48,7 @@ class RecordedRun:
     ) -> None:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it.
 
-        ``records``: keep what a report's timeline and snapshot show, of every storage.
+        ``records``: keep what a snapshot shows, of every storage.
         """
         self._address_of = address_of
         self._records = records
@@ -99,13 +99,13 @@ class RecordedRun:
         except UsageMistake:  # nothing was allocated
             return RunResult(Ledger(), stats, None, seconds, None)
         ledger = Ledger()
-        lives = Lives(ledger) if self._records else None
+        lives = Lives(ledger)
         purposes = Purposes(ledger) if self._records else None
         seen = self.observer.log.seen()
         overlay(history, seen, self._users_line, ledger)
         shown = None
         if purposes is not None:
-            shown = shown_snapshot(content, device, purposes.so_far(), seen.states, self.source)
+            shown = show_in(content, device, purposes.so_far(), seen.states, self.source)
         return RunResult(ledger, stats, shown, seconds, lives)
 
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:

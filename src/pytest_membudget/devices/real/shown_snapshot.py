@@ -15,7 +15,7 @@ from ...tracking.ledger import Ledger
 from ...tracking.record import Record
 from ...tracking.running_code.source import SourceFinder, is_own
 from .origins import requesting_function
-from .run_log import State
+from .run_log import Line, State
 
 #: pytest's function that calls a test
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
@@ -42,52 +42,46 @@ class Purposes:
         self._texts[record.event] = sys.intern(", ".join(filter(None, parts)))
 
 
-def shown_snapshot(
-    content: Mapping[str, Any],
+def show_in(
+    content: dict[str, Any],
     device: int,
     purposes: Mapping[int, str],
     states: Sequence[State],
     source: SourceFinder,
 ) -> dict[str, Any]:
-    """``content`` of ``torch.cuda.memory._snapshot`` with the run's frames alone.
+    """``content`` of ``torch.cuda.memory._snapshot``, changed in place: with the run's frames alone.
 
     An event's text (``user_metadata``), the number of one of ``states``, is replaced by component and module
     of its block: of ``purposes``, by the number of the event that allocated it.
     """
     frames = _Frames(states, source)
     held: list[dict[int, str]] = [{} for _ in content["device_traces"]]
-    traces = [
-        _shown_trace(trace, purposes if number == device else {}, held[number], frames)
-        for number, trace in enumerate(content["device_traces"])
-    ]
-    segments = [_shown_segment(segment, held[device], frames) for segment in content["segments"]]
-    return {**content, "device_traces": traces, "segments": segments}
+    for number, trace in enumerate(content["device_traces"]):
+        _show_in_trace(trace, purposes if number == device else {}, held[number], frames)
+    for segment in content["segments"]:
+        for entry in (segment, *segment["blocks"]):
+            if "frames" in entry:
+                entry["frames"] = frames.shown(entry)
+            if "user_metadata" in entry:
+                entry["user_metadata"] = held[device].get(entry["address"], "")
+    return content
 
 
-def _shown_trace(
-    trace: Sequence[Mapping[str, Any]], purposes: Mapping[int, str], held: dict[int, str], frames: _Frames
-) -> list[dict[str, Any]]:
+def _show_in_trace(
+    trace: Sequence[dict[str, Any]], purposes: Mapping[int, str], held: dict[int, str], frames: _Frames
+) -> None:
     """``held`` receives the texts of the blocks that are alive after ``trace``, by address."""
-    shown = []
     for number, entry in enumerate(trace):
-        if entry["action"] == "alloc":
+        action = entry["action"]
+        if action == "alloc":
             held[entry["addr"]] = purposes.get(number, "")
-        text = held.get(entry["addr"], "") if entry["action"] in _OF_BLOCKS else ""
-        shown.append({**entry, "frames": frames.shown(entry), "user_metadata": text})
-        if entry["action"] == "free_completed":
+        entry["frames"] = frames.shown(entry)
+        entry["user_metadata"] = held.get(entry["addr"], "") if action in _OF_BLOCKS else ""
+        if action == "free_completed":
             held.pop(entry["addr"], None)
-    return shown
 
 
 _OF_BLOCKS = ("alloc", "free_requested", "free_completed")
-
-
-def _shown_segment(segment: Mapping[str, Any], held: Mapping[int, str], frames: _Frames) -> dict[str, Any]:
-    blocks = []
-    for block in segment["blocks"]:
-        text = {"user_metadata": held.get(block["address"], "")} if "user_metadata" in block else {}
-        blocks.append({**block, **frames.of(block), **text})
-    return {**segment, **frames.of(segment), "blocks": blocks}
 
 
 class _Frames:
@@ -96,21 +90,22 @@ class _Frames:
     def __init__(self, states: Sequence[State], source: SourceFinder) -> None:
         self._states = states
         self._source = source
-        self._known: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
-
-    def of(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """The entry's ``frames`` where it has any."""
-        return {"frames": self.shown(entry)} if "frames" in entry else {}
+        self._known: dict[tuple[int, ...], list[Mapping[str, Any]]] = {}
+        self._called: dict[tuple[int, Line], list[Mapping[str, Any]]] = {}
 
     def shown(self, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """The frames of the entry's stack that are shown."""
-        metadata = str(entry.get("user_metadata", ""))
+        """The frames that are shown of the entry's stack; in a backward's threads with its caller's line."""
         found: Frames = entry.get("frames") or ()
-        # PyTorch makes one object for each frame, which stacks share
-        key = (metadata, *map(id, found))
+        key = tuple(map(id, found))  # PyTorch makes one object for each frame, which stacks share
         if key not in self._known:
-            self._known[key] = [*_heads(found), *(self._calls(found) or self._caller(metadata))]
-        return self._known[key]
+            self._known[key] = [*_heads(found), *self._calls(found)]
+        shown = self._known[key]
+        line = self._caller(str(entry.get("user_metadata", "")))
+        if line is None or (shown and shown[-1]["filename"] != _NO_FILE):
+            return shown
+        return self._called.setdefault(
+            (id(shown), line), [*shown, {"filename": line[0], "line": line[1], "name": BACKWARD}]
+        )
 
     def _calls(self, frames: Frames) -> list[Mapping[str, Any]]:
         ends = (n for n, frame in enumerate(frames) if _is_call_of_test(frame))
@@ -118,11 +113,10 @@ class _Frames:
         users = [n for n, frame in enumerate(calls) if self._source.shows(str(frame["filename"]))]
         return calls[: users[-1] + 1] if users else []
 
-    def _caller(self, metadata: str) -> list[Mapping[str, Any]]:
+    def _caller(self, metadata: str) -> Line | None:
         """The line that called a backward, whose threads have no Python stack."""
         known = metadata.isdecimal() and int(metadata) < len(self._states)
-        line = self._states[int(metadata)].line if known else None
-        return [{"filename": line[0], "line": line[1], "name": BACKWARD}] if line is not None else []
+        return self._states[int(metadata)].line if known else None
 
 
 def _is_shown(filename: str) -> bool:

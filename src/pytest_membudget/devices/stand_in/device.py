@@ -46,7 +46,7 @@ class StandInDevice(Device):
     def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
         """``gpu``: the kind of card that the process was started for.
 
-        ``records``: its reports have timelines and snapshots.
+        ``records``: it keeps what ``snapshot`` returns.
         """
         self.gpu = gpu
         self._libraries = StandInLibraries()

@@ -37,16 +37,17 @@ class TracingEstimator(Estimator):
         self,
         order: Order,
         cache_for: Callable[[Order], EstimateCache | None] = lambda order: None,
-        report_folder: Path | None = None,
+        snapshots: Path | None = None,
         start: Callable[[Order], Worker] = Worker,
     ) -> None:
         """``order``: for the session's default card. ``cache_for``: makes the cache for an order's workers.
 
-        ``report_folder``: where each test leaves a snapshot; None for none. ``start``: starts a worker.
+        ``snapshots``: the folder in whose ``snapshots`` each test leaves one; None for none.
+        ``start``: starts a worker.
         """
-        self._order = replace(order, records=report_folder is not None)
+        self._order = replace(order, records=snapshots is not None)
         self._cache_for = cache_for
-        self._report_folder = report_folder
+        self._snapshots = snapshots
         self._start = start
         self._workers: dict[tuple[object, ...], Workers] = {}
         self._caches: list[EstimateCache] = []
@@ -115,7 +116,7 @@ class TracingEstimator(Estimator):
             cache.close()
 
     def _request(self, test: MarkedTest, budget: Budget) -> Request:
-        folder = self._report_folder
+        folder = self._snapshots
         snapshot = os.path.abspath(folder / _snapshot_of(test)) if folder is not None else None
         return Request.of(test, budget, self._order.gpu, snapshot)
 
