@@ -85,6 +85,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "source": None,
                 "each_bytes": 500,
                 "phase": "",
+                "split_by": None,
             },
             {
                 "bytes": 500,
@@ -96,6 +97,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "source": "x = self.proj(x)",
                 "each_bytes": None,
                 "phase": "forward",
+                "split_by": None,
             },
         ],
         "host": None,
@@ -132,6 +134,7 @@ def test_json_has_the_keys_that_other_tools_read():
                         "source": None,
                         "each_bytes": None,
                         "phase": "backward",
+                        "split_by": None,
                     }
                 ],
             }

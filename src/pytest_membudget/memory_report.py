@@ -26,7 +26,10 @@ def module_pattern(module: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Holder(JsonObject):
-    """Storages with the same component, module, line and operator that were alive at the peak."""
+    """Storages with the same component, module, line and operator that were alive at the peak.
+
+    Or what is free of segments that were reserved for such storages: the component is then ``cached``.
+    """
 
     required: ClassVar[tuple[str, ...]] = ("operator",)
 
@@ -46,6 +49,9 @@ class Holder(JsonObject):
     """The size of each storage; None for a single one, and for several sizes."""
     phase: str = ""
     """The phase in which they were allocated, as of ``PhasePeak``, or ``recompute``; empty if unknown."""
+    split_by: str | None = None
+    """Of cached memory, whose other fields are those of the storage that it was reserved for: the largest
+    storage that lives in the same segments, so that they are not given back. None where none does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def play(history):
     memory, played = start.memory, Played()
     in_use = {block.address for block in start.blocks if block.state == ACTIVE_ALLOCATED}
     played.blocks = {block.address: block.size_bytes for block in start.blocks}
-    played.count(sum(played.blocks[address] for address in in_use), start.reserved_bytes)
+    played.count(sum(played.blocks[address] for address in in_use), sum(size for _, size in start.reserved))
     for event in history.events:
         if event.action == "alloc":
             if memory.free_end(event.address) is None:

@@ -159,7 +159,7 @@ def test_undoing_all_of_a_history_from_empty_leaves_nothing():
     ]
     start = start_of(history(events, (0, 20 * MIB, 0, INACTIVE)))
 
-    assert (start.blocks, start.reserved_bytes, free(start.memory)) == ((), 0, [])
+    assert (start.blocks, start.reserved, free(start.memory)) == ((), (), [])
 
 
 def test_what_was_freed_was_there_before():
@@ -167,7 +167,7 @@ def test_what_was_freed_was_there_before():
     start = start_of(history(events, (0, 20 * MIB, 0, INACTIVE)))
 
     assert start.blocks == (BlockState(0, 5 * MIB, 5 * MIB - 1, ACTIVE_ALLOCATED),)
-    assert start.reserved_bytes == 20 * MIB
+    assert start.reserved == ((0, 20 * MIB),)
     assert free(start.memory) == [(5 * MIB, 15 * MIB)]
 
 

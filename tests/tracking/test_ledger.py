@@ -16,7 +16,7 @@ def ledger():
 def born(ledger, key, block_bytes, reserves=0):
     """A storage in a block that it fills, for which memory may be reserved first."""
     if reserves:
-        ledger.reserve(reserves)
+        ledger.reserve(key * 1024 * MIB, reserves)
     record = Record(block_bytes, "aten::empty", Phase.FORWARD, block_bytes)
     ledger.born(key, record)
     return record
@@ -161,8 +161,8 @@ def test_allocated_may_peak_after_reserved(ledger):
 
 def test_reserved_peaks_with_memory_that_no_block_got(ledger):
     first = born(ledger, 1, 1024, reserves=2 * MIB)
-    ledger.reserve(20 * MIB)  # and a further page could not be had
-    ledger.reserve(-20 * MIB)
+    ledger.reserve(0, 20 * MIB)  # and a further page could not be had
+    ledger.reserve(0, -20 * MIB)
     assert totals(ledger.reserved_peak) == (1024, 22 * MIB)
     assert list(ledger.alive_at(ledger.reserved_peak)) == [first]
 
@@ -170,6 +170,6 @@ def test_reserved_peaks_with_memory_that_no_block_got(ledger):
 def test_a_reserved_total_reached_again_is_no_new_peak(ledger):
     first = born(ledger, 1, 1024, reserves=2 * MIB)
     ledger.died(1)
-    ledger.reserve(-2 * MIB)
+    ledger.reserve(1024 * MIB, -2 * MIB)
     born(ledger, 2, 512, reserves=2 * MIB)
     assert list(ledger.alive_at(ledger.reserved_peak)) == [first]

@@ -10,6 +10,7 @@ from pytest_membudget.tracking.record import Phase, Record
 from pytest_membudget.tracking.summary import memory_report
 
 MIB = 1_048_576
+GIB = 1024 * MIB
 CONTEXT = 100 * MIB
 METRICS = ["allocated", "reserved", "device"]
 
@@ -21,9 +22,11 @@ class Story:
         self.ledger = Ledger()
 
     def born(self, size_bytes, operator="aten::empty", phase=Phase.FORWARD, block=None, reserves=0, **known):
+        """``reserves``: of a new segment, in which the storage lies; else at the given ``address``."""
         record = Record(size_bytes, operator, phase, block or size_bytes)
         if reserves:
-            self.ledger.reserve(reserves)
+            record.address = self.ledger.now * GIB
+            self.ledger.reserve(record.address, reserves)
         record.file, record.line = known.pop("at", (None, 0))
         for name, value in known.items():
             setattr(record, name, value)
@@ -47,11 +50,13 @@ def story():
 def step(story):
     """A step whose allocated peak, 24 MiB and 2560 bytes, comes before its reserved peak, 40 MiB."""
     story.born(1000, block=1024, reserves=2 * MIB, role=components.PARAMETERS, trained=True)
-    story.born(100, block=512, from_inputs=True)
+    story.born(100, block=512, address=1024, from_inputs=True)
     first = story.born(12 * MIB, reserves=12 * MIB)  # there when backward begins
     story.ledger.mark()
     second = story.born(12 * MIB, reserves=12 * MIB, phase=Phase.BACKWARD)
-    story.born(600, block=1024, role=components.GRADIENTS, phase=Phase.BACKWARD)  # here allocated peaks
+    story.born(
+        600, block=1024, address=1536, role=components.GRADIENTS, phase=Phase.BACKWARD
+    )  # here allocated peaks
     story.died(first)
     story.died(second)
     story.born(14 * MIB, reserves=14 * MIB, phase=Phase.OPTIMIZER)
@@ -237,10 +242,75 @@ def test_the_hundred_largest_holders_are_reported_and_the_others_count_in_their_
 
 @pytest.mark.parametrize(
     ("metric", "sizes"),
-    [("allocated", [12 * MIB, 12 * MIB, 1000, 600, 100]), ("reserved", [14 * MIB, 1000, 600, 100])],
+    [
+        ("allocated", [12 * MIB, 12 * MIB, 1000, 600, 100]),
+        ("reserved", [24 * MIB, 14 * MIB, 2 * MIB - 2560, 1000, 600, 100]),
+    ],
 )
 def test_holders_are_those_alive_at_the_peak_of_the_metric(step, metric, sizes):
     assert [holder.bytes for holder in step.report(metric).holders] == sizes
+
+
+# What is cached
+
+
+def cached(report):
+    return [holder for holder in report.holders if holder.component == "cached"]
+
+
+def test_cached_memory_has_rows_by_whom_it_was_reserved_for_and_who_lives_there(step):
+    report = step.report("reserved")
+
+    assert cached(report) == [
+        Holder(24 * MIB, 2, "cached", operator="aten::empty", each_bytes=12 * MIB, phase="forward"),
+        Holder(2 * MIB - 2560, 1, "cached", operator="aten::empty", phase="forward", split_by="aten::empty"),
+    ]
+    assert sum(holder.bytes for holder in cached(report)) == report.components["cached"]
+
+
+def test_cached_memory_is_told_with_line_and_module(story):
+    story.born(4 * MIB, reserves=20 * MIB, module="layers.1.mlp", at=("/home/ada/project/model.py", 5))
+    story.died(next(iter(story.ledger.live.values())))
+    story.born(3 * MIB, address=0, name="head.weight", at=("/home/ada/project/a.py", 2))
+    story.born(30 * MIB, reserves=30 * MIB)  # here reserved peaks
+
+    assert cached(story.report("reserved")) == [
+        Holder(
+            17 * MIB,
+            1,
+            "cached",
+            "layers.1.mlp",
+            "model.py:5",
+            "aten::empty",
+            phase="forward",
+            split_by="head.weight, a.py:2",
+        )
+    ]
+
+
+def test_allocated_memory_has_no_cached_rows(step):
+    assert cached(step.report("allocated")) == []
+
+
+def test_pages_that_are_given_back_are_not_cached(story):
+    story.born(4 * MIB, reserves=40 * MIB, module="first")
+    story.ledger.reserve(20 * MIB, -20 * MIB)  # the later page
+    story.born(2 * MIB, reserves=30 * MIB, module="second")
+    report = story.report("reserved")
+
+    assert report.peak.reserved_bytes == 50 * MIB
+    assert [(holder.module, holder.bytes) for holder in cached(report)] == [
+        ("second", 28 * MIB),
+        ("first", 16 * MIB),
+    ]
+
+
+def test_a_block_over_two_pages_counts_in_both(story):
+    story.ledger.reserve(0, 20 * MIB)
+    story.ledger.reserve(20 * MIB, 20 * MIB)
+    story.born(30 * MIB, address=0)
+
+    assert [holder.bytes for holder in cached(story.report("reserved"))] == [10 * MIB]
 
 
 # Beside a device's own peaks

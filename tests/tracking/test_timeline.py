@@ -26,7 +26,7 @@ class Story:
 
     def born(self, size_bytes, role, phase=Phase.FORWARD):
         record = Record(size_bytes, "aten::empty", phase, size_bytes)
-        self.ledger.reserve(size_bytes)
+        self.ledger.reserve(len(self.history) * 2**40, size_bytes)
         record.role, record.trained = role, True
         self.ledger.born(id(record), record)
         self._note()

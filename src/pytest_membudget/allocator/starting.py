@@ -16,7 +16,8 @@ class Start:
     memory: BlockMap
     blocks: tuple[BlockState, ...]
     """Those in use, and those that other streams may still use."""
-    reserved_bytes: int
+    reserved: tuple[tuple[int, int], ...]
+    """Address and size of what is reserved: segments, and mapped stretches of expandable ones."""
 
 
 def start_of(history: DeviceHistory) -> Start:
@@ -28,15 +29,15 @@ def start_of(history: DeviceHistory) -> Start:
     grown = next((event.action for event in history.events if event.action in UNDOING), "")
     expandable = grown == "segment_map" if grown else history.settings.expandable_segments
     memory = BlockMap(history.settings)
-    reserved_bytes = 0
     for segment in history.segments:
         action = "segment_map" if segment.is_expandable else "segment_alloc"
-        reserved_bytes += memory.change(action, segment.address, segment.size_bytes)
+        memory.change(action, segment.address, segment.size_bytes)
     for event in reversed(history.events):
         if event.action in UNDOING:
-            reserved_bytes += memory.change(UNDOING[event.action], event.address, event.size_bytes)
+            memory.change(UNDOING[event.action], event.address, event.size_bytes)
     memory.is_expandable = expandable
-    return Start(memory, tuple(_placed(memory, _blocks_before(history))), reserved_bytes)
+    reserved = tuple((start, end - start) for start, end in memory.free_stretches())
+    return Start(memory, tuple(_placed(memory, _blocks_before(history))), reserved)
 
 
 def _blocks_before(history: DeviceHistory) -> list[BlockState]:

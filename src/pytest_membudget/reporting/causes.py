@@ -79,9 +79,11 @@ def _subject(cause: Cause, code: Code) -> str:
     if isinstance(cause, Finding) and cause.component == OTHERS:
         return "in smaller changes"
     of = f" of {code(cause.module)}" if cause.module and cause.module != ELSEWHERE else ""
-    if isinstance(cause, Holder) and cause.count > 1 and cause.each_bytes is None:
-        return f"{cause.component}{of} x{cause.count}"
-    return f"{cause.component}{of}"
+    if not isinstance(cause, Holder):
+        return f"{cause.component}{of}"
+    times = f" x{cause.count}" if cause.count > 1 and cause.each_bytes is None else ""
+    split = f", split by {code(cause.split_by)}" if cause.split_by else ""
+    return f"{cause.component}{of}{times}{split}"
 
 
 def _operator(cause: Cause, code: Code) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from .. import components
+from .cached import Cached, Segments
 from .record import Phase, Record
 
 
@@ -36,6 +37,7 @@ class Ledger:
     def __init__(self) -> None:
         self.allocated_bytes = 0
         self.reserved_bytes = 0
+        self.segments = Segments()
         self.now = 0
         self.marks: list[int] = []
         self.root_call_ends: dict[int, int] = {}
@@ -60,6 +62,7 @@ class Ledger:
         self.now += 1
         record.birth = self.now
         self.live[key] = record
+        self.segments.asked_by(record)
         phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase
         peak = self.phase_peaks[phase]
         if self.allocated_bytes > peak.allocated_bytes:
@@ -87,8 +90,15 @@ class Ledger:
             self.allocated_bytes += block_bytes - record.block_bytes
             record.block_bytes = block_bytes
 
-    def reserve(self, size_bytes: int) -> None:
-        """Record that memory was reserved, or with a negative size given back."""
+    def reserve(self, start: int, size_bytes: int) -> None:
+        """Record that memory was reserved at ``start``, or with a negative size given back."""
+        if size_bytes < 0:
+            self.segments.release(start, start - size_bytes, self.now)
+        else:
+            self.segments.reserve(start, start + size_bytes, self.now)
+        self._reserve(size_bytes)
+
+    def _reserve(self, size_bytes: int) -> None:
         self.reserved_bytes += size_bytes
         if self.reserved_bytes > self.reserved_peak.reserved_bytes:
             self._move(self.reserved_peak)
@@ -113,6 +123,10 @@ class Ledger:
         for record in self.live.values():
             if record.birth <= peak.at:
                 yield record
+
+    def cached_at(self, peak: Peak) -> Iterator[Cached]:
+        """What was free of each segment at ``peak``."""
+        return self.segments.cached_at(peak.at, self.alive_at(peak))
 
     def component_of(self, record: Record) -> str:
         """The component that ``record`` belongs to.
@@ -162,10 +176,10 @@ class HostLedger(Ledger):
     def born(self, key: int, record: Record) -> None:
         """Record a new storage, whose block is as it was asked for."""
         record.block_bytes = record.requested_bytes
-        self.reserve(record.block_bytes)
+        self._reserve(record.block_bytes)
         super().born(key, record)
 
     def died(self, key: int) -> None:
         """Record that the storage under ``key`` is gone."""
-        self.reserve(-self.live[key].block_bytes)
+        self._reserve(-self.live[key].block_bytes)
         super().died(key)

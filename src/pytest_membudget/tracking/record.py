@@ -38,6 +38,7 @@ class Record:
     phase: Phase
     block_bytes: int = 0
     """The allocator's block: what was requested, rounded, and a rest that was not split off."""
+    address: int = 0
     birth: int = 0
     death: int | None = None
     file: str | None = None

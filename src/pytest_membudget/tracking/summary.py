@@ -11,6 +11,7 @@ from .. import components
 from ..caveats import HOW, Caveat
 from ..memory_report import Holder, MemoryReport, PeakBytes, PhasePeak, module_pattern
 from ..units import MIB
+from .cached import Cached
 from .ledger import HostLedger, Ledger, Peak
 from .record import Record
 from .running_code.source import shown_path
@@ -33,6 +34,7 @@ class _Group(NamedTuple):
     module: str | None
     location: str | None
     operator: str
+    split_by: str | None = None
 
 
 def memory_report(
@@ -77,7 +79,7 @@ def memory_report(
         metric=metric,
         peak=own if peaks is None else peaks,
         components=sums,
-        holders=_holders(alive, root),
+        holders=_holders(alive, root, () if metric == "allocated" else ledger.cached_at(peak)),
         rank=rank,
         host=host,
         caveats=tuple(caveats),
@@ -124,24 +126,39 @@ def _components(
     return {name: sums[name] for name in components.COMPONENTS}
 
 
-def _holders(alive: list[tuple[Record, str]], root: str) -> tuple[Holder, ...]:
-    groups: dict[_Group, list[Record]] = {}
+def _holders(alive: list[tuple[Record, str]], root: str, cached: Iterable[Cached] = ()) -> tuple[Holder, ...]:
+    groups: dict[_Group, list[tuple[int, Record]]] = {}
     for record, component in alive:
-        place = f"{shown_path(record.file, root)}:{record.line}" if record.file is not None else None
-        group = _Group(component, module_pattern(record.name or record.module), place, record.operator)
-        groups.setdefault(group, []).append(record)
-    largest = sorted(groups.items(), key=lambda entry: -sum(_sizes(entry[1])))[:_MOST_HOLDERS]
-    return tuple(_holder(group, records) for group, records in largest)
+        groups.setdefault(_group(component, record, root), []).append((record.requested_bytes, record))
+    for free in cached:
+        group = _group(components.CACHED, free.asked, root)._replace(split_by=_named(free.largest, root))
+        groups.setdefault(group, []).append((free.size_bytes, free.asked))
+    largest = sorted(groups.items(), key=lambda entry: -sum(size for size, _ in entry[1]))[:_MOST_HOLDERS]
+    return tuple(_holder(group, held) for group, held in largest)
 
 
-def _sizes(records: list[Record]) -> list[int]:
-    return [record.requested_bytes for record in records]
+def _group(component: str, record: Record, root: str) -> _Group:
+    return _Group(
+        component, module_pattern(record.name or record.module), _place(record, root), record.operator
+    )
 
 
-def _holder(group: _Group, records: list[Record]) -> Holder:
-    sizes = _sizes(records)
-    paths = {record.name or record.module for record in records}
-    first = records[0]
+def _place(record: Record, root: str) -> str | None:
+    return f"{shown_path(record.file, root)}:{record.line}" if record.file is not None else None
+
+
+def _named(record: Record | None, root: str) -> str | None:
+    """The storage in one line, for another's row: its module, or operator, and its line."""
+    if record is None:
+        return None
+    what = module_pattern(record.name or record.module) or record.operator
+    return ", ".join(filter(None, (what, _place(record, root)))) or None
+
+
+def _holder(group: _Group, held: list[tuple[int, Record]]) -> Holder:
+    sizes = [size for size, _ in held]
+    first = held[0][1]
+    paths = {record.name or record.module for _, record in held}
     return Holder(
         bytes=sum(sizes),
         count=len(sizes),
@@ -152,6 +169,7 @@ def _holder(group: _Group, records: list[Record]) -> Holder:
         source=_source_line(first),
         each_bytes=sizes[0] if len(sizes) > 1 and len(set(sizes)) == 1 else None,
         phase=first.phase.value,
+        split_by=group.split_by,
     )
 
 

@@ -8,6 +8,7 @@ from ... import components
 from ...allocator.block_map import UNDOING
 from ...allocator.history import ACTIVE_ALLOCATED, DeviceHistory, HistoryEvent
 from ...allocator.starting import Start, start_of
+from ...tracking.cached import UNKNOWN
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
 from .origins import Origins, UsersLine
@@ -37,11 +38,13 @@ class _Played:
         self._state = 0
         #: whether nothing of the model has run since the last backward: new tensors are then a batch
         self._before_model = True
-        ledger.reserve(start.reserved_bytes)
+        for address, size_bytes in start.reserved:
+            ledger.reserve(address, size_bytes)
+        ledger.segments.asked_by(UNKNOWN)
         for block in start.blocks:
             if block.state == ACTIVE_ALLOCATED:
                 record = Record(block.requested_bytes, "", Phase.FORWARD, block.size_bytes)
-                record.role = components.UNATTRIBUTED
+                record.role, record.address = components.UNATTRIBUTED, block.address
                 ledger.born(block.address, record)
 
     def play(self, number: int, event: HistoryEvent) -> None:
@@ -58,7 +61,7 @@ class _Played:
         elif action == "free_completed":
             self._memory.free(address)
         elif action in UNDOING:
-            self.ledger.reserve(self._memory.change(action, address, event.size_bytes))
+            self.ledger.reserve(address, self._memory.change(action, address, event.size_bytes))
 
     def _move_to(self, state: int) -> None:
         if state > self._state:
@@ -98,7 +101,7 @@ class _Played:
         line = origin.line or state.line
         if line is not None:
             record.file, record.line = line
-        record.block_bytes = self._block_bytes(event)
+        record.address, record.block_bytes = event.address, self._block_bytes(event)
         self.ledger.born(event.address, record)
 
     def _block_bytes(self, event: HistoryEvent) -> int:
