@@ -167,6 +167,14 @@ def test_figures_of_a_device_that_earlier_versions_had_are_not_comparable(row, f
     )
 
 
+@pytest.mark.parametrize(
+    ("verdict", "said"), [("error", "could not be estimated: as it is"), ("skipped", "was skipped: as it is")]
+)
+def test_a_base_without_a_figure_is_not_comparable(row, verdict, said):
+    comparison = compared(row(GIB), row(GIB, verdict=verdict, estimates=[]), SAME)
+    assert (comparison.status, comparison.reason) == ("not-comparable", f"at the base it {said}")
+
+
 def test_trouble_with_the_base_is_reported(row):
     comparison = compared(row(GIB), None, SAME, trouble="it could not be collected")
     assert (comparison.status, comparison.reason) == ("not-comparable", "it could not be collected")
