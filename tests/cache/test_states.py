@@ -87,6 +87,16 @@ def test_a_path_that_was_read(project, before, kind, name, after, found):
     assert project.changed(kept) == found
 
 
+def test_the_types_in_a_folder(project):
+    path = project.write("data/a.txt")
+    kept = project.kept(("listing", "data"))
+
+    os.remove(path)
+    os.mkdir(path)
+
+    assert project.changed(kept) == "{root}/data"
+
+
 @pytest.mark.parametrize(("before", "after"), [(None, "1"), ("1", None), ("1", "2")])
 def test_a_variable(project, before, after):
     def put(value):
