@@ -118,6 +118,7 @@ def test_json_has_the_keys_that_other_tools_read():
         "seconds": 1.25,
         "timeline": None,
         "phase": "forward",
+        "held": None,
         "other_phases": [
             {
                 "phase": "backward",

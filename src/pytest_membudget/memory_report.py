@@ -55,6 +55,20 @@ class Holder(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
+class HeldMemory(JsonObject):
+    """What is still allocated when the test's body has ended, and its fixtures have not."""
+
+    bytes: int
+    """As of ``torch.cuda.memory_allocated``."""
+    holders: tuple[Holder, ...] = ()
+    grown_bytes: Difference | None = None
+    """What the last step has left behind: by how much more was allocated after it than after the one before.
+    None if no step was repeated."""
+    grown: tuple[Holder, ...] = ()
+    """The lines of that, each with what it holds more than after the step before."""
+
+
+@dataclass(frozen=True, slots=True)
 class PhasePeak(JsonObject):
     """The moment of one phase of the step at which most was allocated."""
 
@@ -125,6 +139,9 @@ class MemoryReport(JsonObject):
     """The phase of the peak, as of ``PhasePeak``; empty for metrics other than ``allocated``."""
     other_phases: tuple[PhasePeak, ...] = ()
     """The peaks of the other phases."""
+
+    held: HeldMemory | None = None
+    """What was held when the body had ended; None where nothing was run, or it did not end."""
 
     def in_phase(self, phase: str) -> MemoryReport | PhasePeak | None:
         """The peak of ``phase``; None where it is not known, or nothing was allocated then."""

@@ -137,7 +137,7 @@ def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
     text = refusal_of(UsageMistake, {"vram": 40})
     assert text == (
         "mem_budget(vram=40): there is no argument vram; the arguments are gib, gpus, gpu, host_gib, "
-        "metric, components, max_growth, ranks, scenario, reason"
+        "held_gib, metric, components, max_growth, ranks, scenario, reason"
     )
 
 
@@ -280,6 +280,7 @@ def test_the_closest_growth_wins_over_the_settings():
 def test_a_budget_of_host_memory_alone_is_not_of_the_card():
     assert read({}).is_of_card
     assert read({"host_gib": 1, "components": {"activations": 1}}).is_of_card
+    assert read({"host_gib": 1, "held_gib": 1}).is_of_card
     assert not read({"host_gib": 1}).is_of_card
 
 
@@ -295,6 +296,7 @@ def test_a_budget_is_written_to_json_by_the_names_of_its_arguments():
         "gpu": "T4",
         "metric": "allocated",
         "host_gib": None,
+        "held_gib": None,
         "components": {"activations": 12},
         "max_growth": None,
         "reason": "a tight card",

@@ -1,5 +1,7 @@
 """A budget and what was found out: within or not, and why."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
@@ -7,7 +9,7 @@ from pytest_membudget.budgets.verdict import ERROR, OVER, WITHIN, Verdict, judge
 from pytest_membudget.components import COMPONENTS
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.hardware.machines import Machine
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.memory_report import HeldMemory, MemoryReport, PeakBytes
 
 GIB = 1_073_741_824
 T4 = find_gpu("T4").usable_bytes
@@ -158,3 +160,24 @@ def test_a_budget_of_host_memory_that_checked_nothing_is_an_error_and_says_what_
 )
 def test_the_suggested_budget_has_two_digits_and_is_enough(size_bytes, gib):
     assert suggested_gib(size_bytes) == gib  # 1 / 2**30 is 9.31e-10
+
+
+def staying(held_gib, rank=0):
+    return replace(report(4 * GIB, rank=rank), held=HeldMemory(int(held_gib * GIB)))
+
+
+def test_what_stays_is_held_to_its_budget():
+    budget = Budget(held_gib=0.5)
+
+    assert judge(budget, [staying(0.5)]) == Verdict(WITHIN, "what is held within its budget")
+    reason = "2.00 GiB still held when the body ends, 1.50 GiB over its budget of 0.5 GiB"
+    assert judge(budget, [staying(2)]) == Verdict(OVER, reason)
+    of_rank = judge(replace(budget, gpus=2), [staying(0), staying(2, rank=1)])
+    assert of_rank == Verdict(OVER, f"rank 1 of 2: {reason}", 1)
+
+
+def test_a_budget_of_what_stays_without_a_run_is_unchecked():
+    verdict = judge(Budget(gib=8, held_gib=0.5), [report(4 * GIB)])
+
+    assert verdict.name == ERROR
+    assert "so held_gib=0.5 checked nothing" in verdict.reason

@@ -9,7 +9,7 @@ import pytest
 from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base.exchange import Facts
 from pytest_membudget.comparison.verdicts import compared, with_waiver
-from pytest_membudget.memory_report import PhasePeak
+from pytest_membudget.memory_report import HeldMemory, PhasePeak
 from pytest_membudget.results.comparison import Comparison, MovedPeak
 
 MIB = 2**20
@@ -98,6 +98,22 @@ def test_parameters_of_another_size_are_kept_where_all_activations_grew_with_the
     assert [(one.module, one.bytes) for one in found.resized] == [("patches.weight", -2 * MIB)]
     assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
     assert compared(estimated(12, 2), estimated(10, 2), SAME).resized == ()  # two lines are causes themselves
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "status"), [(0, 64, "grown"), (100, 102, "unchanged"), (64, 0, "unchanged")]
+)
+def test_what_stays_may_not_grow_by_more_either(row, figure, hold, before, now, status):
+    def estimated(mib):
+        held = replace(figure(hold(200 * MIB)), held=HeldMemory(mib * MIB))
+        return row(0, estimates=(held,), budget={"max_growth": "2%"})
+
+    found = compared(estimated(now), estimated(before), SAME)
+
+    assert (found.status, found.held_growth_bytes) == (status, (now - before) * MIB)
+    if status == "grown":
+        text = "holds 64.0 MiB more than at the base when its body ends; max_growth='2%' allows less"
+        assert found.reason == text
 
 
 @pytest.mark.parametrize(

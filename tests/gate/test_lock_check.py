@@ -6,7 +6,7 @@ import pytest
 
 from pytest_membudget.budgets.budget import Budget, parse_growth
 from pytest_membudget.gate.lock_file import RAISE, UPDATE, Rules, lock_check
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.memory_report import HeldMemory, MemoryReport, PeakBytes
 from pytest_membudget.results.comparison import LockCheck, LockEntry
 from pytest_membudget.results.test_result import TestResult, with_lock
 
@@ -23,11 +23,12 @@ LOCKED = LockEntry(
 READ = Rules(parse_growth("1%"), "2.13.0")
 
 
-def result(mib=100.0, *, verdict="unset", rank=0, **budget):
+def result(mib=100.0, *, verdict="unset", rank=0, held=None, **budget):
     size_bytes = int(mib * MIB)
     parts = {"parameters": 60 * MIB, "activations": size_bytes - 60 * MIB, "gradients": 0}
     peak = PeakBytes(size_bytes, 0, 0, 0)
-    reports = [MemoryReport("traced", "allocated", peak, parts, rank=rank, device="stand-in")]
+    stays = HeldMemory(held * MIB) if held is not None else None
+    reports = [MemoryReport("traced", "allocated", peak, parts, rank=rank, device="stand-in", held=stays)]
     return TestResult("a::b", "a", 1, verdict, "why", budget=Budget(**budget), estimates=tuple(reports))
 
 
@@ -139,3 +140,34 @@ def test_what_is_held_to_the_file():
 def test_the_json_form_gives_the_same_value_back():
     for found in (check(110), check(100, entry=None), check(100)):
         assert LockCheck.from_json(found.to_json()) == found
+
+
+def held_check(before, now, mode=None):
+    entry = replace(LOCKED, held_bytes=before if before is None else before * MIB)
+    return lock_check(result(held=now), entry, replace(READ, mode=mode))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "mode", "status"),
+    [
+        (0, 64, None, "grown"),
+        (100, 101, None, "kept"),  # 1%
+        (100, 102, None, "grown"),
+        (None, 64, None, "kept"),  # of a release that did not know
+        (64, 0, None, "kept"),
+        (64, 0, UPDATE, "recorded"),
+        (None, 64, UPDATE, "recorded"),
+        (0, 64, UPDATE, "grown"),
+        (100, 101, UPDATE, "kept"),
+        (0, 64, RAISE, "recorded"),
+    ],
+)
+def test_what_stays_is_held_to_its_entry_too(before, now, mode, status):
+    assert held_check(before, now, mode).status == status
+
+
+def test_more_that_stays_says_how_much():
+    assert held_check(0, 64).reason == (
+        "holds 64.0 MiB more when its body ends than its entry in membudget.lock.yaml; "
+        "if it may, run pytest --membudget --membudget-update=raise"
+    )

@@ -110,6 +110,9 @@ class Budget(JsonObject):
     host_gib: float | None = described(
         GIB, "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.", None
     )
+    held_gib: float | None = described(
+        GIB, "The budget of what is still allocated on a GPU when the test's body has ended, in GiB.", None
+    )
     metric: Word = described(choice(METRICS), "Which total is held to the budget.", "allocated")
     components: Mapping[Word, float] = described(
         number_table(COMPONENTS, GIB, "component"), "Budgets of single components, in GiB a GPU.", {}
@@ -147,7 +150,8 @@ class Budget(JsonObject):
     @property
     def is_of_card(self) -> bool:
         """Whether it is for what is on a GPU; else it is of host memory alone."""
-        return self.host_gib is None or self.gib is not None or self.gpu is not None or bool(self.components)
+        of_card = (self.gib, self.gpu, self.held_gib, self.components or None)
+        return self.host_gib is None or any(limit is not None for limit in of_card)
 
     @property
     def named_ranks(self) -> tuple[int, ...] | None:

@@ -55,13 +55,14 @@ def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | No
     if unchecked is not None:
         return Verdict(ERROR, unchecked)
     worst = max(reports, key=lambda report: report.peak_bytes)
-    if limit_bytes is None and budget.host_gib is None and not budget.components:
+    others = (budget.host_gib, budget.held_gib, budget.components or None)
+    if limit_bytes is None and all(limit is None for limit in others):
         return _of_rank(budget, worst, UNSET, _unset_text(budget, worst))
     if limit_bytes is not None and worst.peak_bytes > limit_bytes:
         excess = gib_text(worst.peak_bytes - limit_bytes)
         reason = f"{excess} over its budget of {_limit_text(budget, limit_bytes)}"
         return _of_rank(budget, worst, OVER, reason)
-    over = _component_over(budget, reports) or _host_over(budget, machine)
+    over = _component_over(budget, reports) or _held_over(budget, reports) or _host_over(budget, machine)
     return over or _within(budget, worst, limit_bytes, machine)
 
 
@@ -75,6 +76,11 @@ def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine
         return (
             f"the test held nothing in host memory, so host_gib={budget.host_gib:g} checked nothing; "
             "offload to the host what it is for, or leave host_gib out"
+        )
+    if budget.held_gib is not None and any(report.held is None for report in reports):
+        return (
+            "it is not known what is held when the body ends, so "
+            f"held_gib={budget.held_gib:g} checked nothing: it is for tests that are run, whose body returns"
         )
     return None
 
@@ -108,6 +114,23 @@ def _component_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict 
     return None
 
 
+def _held_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | None:
+    """What is held when the body has ended is over its budget, on the rank that holds most."""
+    if budget.held_gib is None:
+        return None
+    worst = max(reports, key=_held_bytes)
+    excess_bytes = _held_bytes(worst) - bytes_of_gib(budget.held_gib)
+    if excess_bytes <= 0:
+        return None
+    held = f"{gib_text(_held_bytes(worst))} still held when the body ends"
+    reason = f"{held}, {gib_text(excess_bytes)} over its budget of {budget.held_gib:g} GiB"
+    return _of_rank(budget, worst, OVER, reason)
+
+
+def _held_bytes(report: MemoryReport) -> int:
+    return report.held.bytes if report.held is not None else 0
+
+
 def _host_over(budget: Budget, machine: Machine | None) -> Verdict | None:
     if budget.host_gib is None or machine is None:
         return None
@@ -131,7 +154,8 @@ def _within(budget: Budget, worst: MemoryReport, limit_bytes: int | None, machin
         text = f"{share:.0%} of its budget of {_limit_text(budget, limit_bytes)}"
         return _of_rank(budget, worst, WITHIN, f"{text}; {host}" if host else text)
     components = "all components within their budgets" if budget.components else ""
-    return Verdict(WITHIN, "; ".join(filter(None, (components, host))))
+    held = "what is held within its budget" if budget.held_gib is not None else ""
+    return Verdict(WITHIN, "; ".join(filter(None, (components, held, host))))
 
 
 def _of_rank(budget: Budget, report: MemoryReport, name: str, reason: str) -> Verdict:

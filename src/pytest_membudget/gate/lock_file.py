@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ..atomic_files import replacing
 from ..budgets.budget import Growth
@@ -127,6 +127,11 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
         return LockCheck(NOT_COMPARABLE, reason, entry)
     allowed_bytes = rules.tolerance.allowed_bytes(entry.bytes)
     limit_bytes = entry.bytes + allowed_bytes
+    more_held_bytes = _more_held(entry, now)
+    holds_more = more_held_bytes > rules.tolerance.allowed_bytes(entry.held_bytes or 0)
+    if holds_more and now.bytes <= limit_bytes and rules.mode != RAISE:
+        reason = f"holds {gib_text(more_held_bytes)} more when its body ends than its entry in {LOCK_FILE}"
+        return LockCheck(GROWN, f"{reason}; if it may, run {RAISE_COMMAND}", entry, limit_bytes)
     if now.bytes > limit_bytes and rules.mode != RAISE:
         reason = _grown_text(result, entry, now) + (f" ({difference})" if difference else "")
         changes = tuple(
@@ -134,15 +139,22 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
             for name, size in component_changes(now.components, entry.components).items()
         )
         return LockCheck(GROWN, reason, entry, limit_bytes, changes)
-    if rules.mode is not None and now != entry and (difference or now.bytes <= entry.bytes):
+    is_no_more = now.bytes <= entry.bytes and _more_held(entry, now) <= 0
+    if rules.mode is not None and now != entry and (difference or is_no_more):
         return _recorded(now, f"was {gib_text(entry.bytes)}", rules)
-    if rules.mode == RAISE and now.bytes > entry.bytes:
+    if rules.mode == RAISE and now != entry:
         return _recorded(now, f"raised from {gib_text(entry.bytes)}", rules)
     if entry.bytes - now.bytes > allowed_bytes:
         less = share_text(now.bytes - entry.bytes, entry.bytes)
         reason = f"takes {less} less than its entry in {LOCK_FILE}; run {UPDATE_COMMAND}"
         return LockCheck(SHRUNK, reason, entry, limit_bytes)
     return LockCheck(KEPT, f"as in {LOCK_FILE}", entry, limit_bytes)
+
+
+def _more_held(entry: LockEntry, now: LockEntry) -> int:
+    """By how much more is held when the body ends; 0 where one does not say."""
+    is_known = entry.held_bytes is not None and now.held_bytes is not None
+    return (now.held_bytes or 0) - (entry.held_bytes or 0) if is_known else 0
 
 
 def _entry_of(result: TestResult, rules: Rules) -> LockEntry | None:
@@ -160,6 +172,7 @@ def _entry_of(result: TestResult, rules: Rules) -> LockEntry | None:
         gpu=budget.gpu or DEFAULT_GPU,
         device=figure.device or figure.kind,
         torch=rules.torch,
+        held_bytes=figure.held.bytes if figure.held is not None else None,
     )
 
 
@@ -266,11 +279,15 @@ def lock_text(entries: Mapping[str, LockEntry]) -> str:
     import yaml  # a session without such a file need not pay for it
 
     blocks = [
-        yaml.safe_dump({nodeid: entry.to_json()}, sort_keys=False, allow_unicode=True, width=10**6)
+        yaml.safe_dump({nodeid: _written(entry)}, sort_keys=False, allow_unicode=True, width=10**6)
         for nodeid, entry in sorted(entries.items())
     ]
     text = "\n".join(re.sub("^", "  ", block.rstrip(), flags=re.MULTILINE) + "\n" for block in blocks)
     return _HEAD + _SIZE.sub(_with_unit, text)
+
+
+def _written(entry: LockEntry) -> dict[str, Any]:
+    return {name: value for name, value in entry.to_json().items() if value is not None}
 
 
 def _with_unit(line: re.Match[str]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Final
 
-from ..components import TENSOR_COMPONENTS
-from ..memory_report import Holder
+from ..components import TENSOR_COMPONENTS, WORKSPACES
+from ..memory_report import Holder, MemoryReport
 from ..results.advice import Advice, Trial
 from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding, MovedPeak
-from ..units import gib_text
+from ..units import MIB, gib_text
 from .terminal.fitting import cut_end, cut_middle
 
 #: Indentation of the lines below a size.
@@ -18,6 +19,9 @@ _INDENT = " " * 6
 _PHASES = {"forward": "forward", "backward": "backward", "optimizer": "optimizer's step"}
 #: Most parameters of another size that a text names.
 _RESIZED = 3
+#: Most lines that a text names of what stays, and less memory than is named.
+_STAYING: Final = 5
+_OF_NOTE_BYTES: Final = MIB
 Cause = Holder | Finding
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
@@ -115,6 +119,22 @@ def _moved(change: Finding, code: Code, line: Code) -> str:
 
 def _at(location: str | None, code: Code) -> str:
     return f"at {code(location)}" if location else "at no line of Python"
+
+
+def staying(report: MemoryReport) -> Iterator[tuple[str, Sequence[Holder]]]:
+    """What is held when the body has ended, and what a step leaves behind: each a title and its rows.
+
+    Not where that is libraries' workspaces alone, which PyTorch keeps.
+    """
+    held = report.held
+    if held is None:
+        return
+    rows = [row for row in held.holders if row.component != WORKSPACES]
+    if sum(row.bytes for row in rows) >= _OF_NOTE_BYTES:
+        yield f"Still held when the body ends, {gib_text(held.bytes)}", rows[:_STAYING]
+    if held.grown_bytes is not None and held.grown_bytes >= _OF_NOTE_BYTES:
+        grown = f"{signed_size(held.grown_bytes)} after the last step, to what was held after the one before"
+        yield grown, held.grown[:_STAYING]
 
 
 def change_lines(comparison: Comparison, width: int = 80) -> list[str]:

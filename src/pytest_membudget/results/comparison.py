@@ -113,6 +113,8 @@ class Comparison(JsonObject):
     head_bytes: int | None = None
     growth_bytes: Difference = 0
     """Head minus base; 0 where they cannot be compared."""
+    held_growth_bytes: Difference = 0
+    """The same of what is still allocated when the body has ended; 0 where one does not say."""
     suggested_gib: float | None = None
     """A budget in GiB that would be enough, if the test has shrunk."""
     findings: tuple[Finding, ...] = ()
@@ -180,6 +182,9 @@ class LockEntry(JsonObject):
     gpu: str = described(text("H100-80GB"), "The card that was modelled.")
     device: str = described(text("stand-in"), "What it ran on.")
     torch: str = described(text("2.13.0+cpu"), "The version of torch.")
+    held_bytes: int | None = described(
+        _SIZE, "What is still allocated when the body has ended; not there where it is not known.", None
+    )
 
 
 @dataclass(frozen=True, slots=True)

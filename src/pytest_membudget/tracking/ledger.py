@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from .. import components
 from .cached import Cached, Segments
+from .held import Moment, StepEnds, StepKind
 from .record import Phase, Record
 
 
@@ -42,6 +43,9 @@ class Ledger:
         self.marks: list[int] = []
         self.root_call_ends: dict[int, int] = {}
         self.live: dict[int, Record] = {}
+        self.step_ends = StepEnds()
+        #: what was held when the test's body had ended; None where that was not seen
+        self.body_end: Moment | None = None
         #: of allocated memory, the peak of each phase; recomputation belongs to its backward
         self.phase_peaks = {phase: Peak() for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)}
         self.reserved_peak = Peak()
@@ -116,6 +120,17 @@ class Ledger:
         """Record that the outermost module call ``number`` has returned."""
         self.now += 1
         self.root_call_ends[number] = self.now
+
+    def end_step(self, kind: StepKind, of: object) -> None:
+        """Record that a step of ``of``, an optimizer or a model, has ended."""
+        self.step_ends.add(kind, of, self._moment())
+
+    def end_body(self) -> None:
+        """Record that the test's body has ended, and its fixtures have not."""
+        self.body_end = self._moment()
+
+    def _moment(self) -> Moment:
+        return Moment(tuple(self.live.values()), self.allocated_bytes)
 
     def alive_at(self, peak: Peak) -> Iterator[Record]:
         """The storages that were alive at ``peak``."""

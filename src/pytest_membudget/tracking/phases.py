@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 
 from .record import Phase
-from .roles.role_book import RoleBook
+from .roles.role_book import NO_GRAPH_TASK, RoleBook
 from .running_code.modules import ModuleStack
-
-NO_GRAPH_TASK = -1
 
 
 def running_phase(roles: RoleBook, modules: ModuleStack) -> Phase:

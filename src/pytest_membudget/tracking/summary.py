@@ -5,13 +5,15 @@ from __future__ import annotations
 import linecache
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from .. import components
 from ..caveats import HOW, Caveat
-from ..memory_report import Holder, MemoryReport, PeakBytes, PhasePeak, module_pattern
+from ..memory_report import HeldMemory, Holder, MemoryReport, PeakBytes, PhasePeak, module_pattern
 from ..units import MIB
 from .cached import Cached
+from .held import Moment
 from .ledger import HostLedger, Ledger, Peak
 from .record import Record
 from .running_code.source import shown_path
@@ -87,6 +89,7 @@ def memory_report(
         timeline=lives.timeline(peak.at) if lives is not None else None,
         phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
         other_phases=tuple(_other_phases(ledger, root)) if metric == "allocated" else (),
+        held=_held(ledger, root),
     )
 
 
@@ -108,8 +111,41 @@ def _other_phases(ledger: Ledger, root: str) -> Iterator[PhasePeak]:
             yield PhasePeak(phase.value, peak.allocated_bytes, sums, _holders(alive, root))
 
 
+def _held(ledger: Ledger, root: str) -> HeldMemory | None:
+    """What is held when the body has ended; None where that was not seen."""
+    end = ledger.body_end
+    if end is None:
+        return None
+    two = ledger.step_ends.last_two()
+    return HeldMemory(
+        bytes=end.allocated_bytes,
+        holders=_holders(_with_components(ledger, end.alive), root),
+        grown_bytes=two[0].allocated_bytes - two[1].allocated_bytes if two is not None else None,
+        grown=_grown(ledger, *two, root) if two is not None else (),
+    )
+
+
+def _grown(ledger: Ledger, last: Moment, before: Moment, root: str) -> tuple[Holder, ...]:
+    """What ``last`` has more than ``before``, by line, the most first; empty if it has no more."""
+    if last.allocated_bytes <= before.allocated_bytes:
+        return ()
+    had = _grouped(_with_components(ledger, before.alive), root)
+    now = _grouped(_with_components(ledger, last.alive), root)
+    rows = []
+    for group, held in now.items():
+        more_bytes = _bytes_of(held) - _bytes_of(had.get(group, ()))
+        if more_bytes > 0:
+            row = _holder(group, held[-max(1, len(held) - len(had.get(group, ()))) :])  # the newest
+            rows.append(row if row.bytes == more_bytes else replace(row, bytes=more_bytes, each_bytes=None))
+    return tuple(sorted(rows, key=lambda row: -row.bytes)[:_MOST_HOLDERS])
+
+
 def _alive(ledger: Ledger, peak: Peak) -> list[tuple[Record, str]]:
-    return [(record, ledger.component_of(record)) for record in ledger.alive_at(peak)]
+    return _with_components(ledger, ledger.alive_at(peak))
+
+
+def _with_components(ledger: Ledger, records: Iterable[Record]) -> list[tuple[Record, str]]:
+    return [(record, ledger.component_of(record)) for record in records]
 
 
 def _components(
@@ -127,14 +163,23 @@ def _components(
 
 
 def _holders(alive: list[tuple[Record, str]], root: str, cached: Iterable[Cached] = ()) -> tuple[Holder, ...]:
-    groups: dict[_Group, list[tuple[int, Record]]] = {}
-    for record, component in alive:
-        groups.setdefault(_group(component, record, root), []).append((record.requested_bytes, record))
+    groups = _grouped(alive, root)
     for free in cached:
         group = _group(components.CACHED, free.asked, root)._replace(split_by=_named(free.largest, root))
         groups.setdefault(group, []).append((free.size_bytes, free.asked))
-    largest = sorted(groups.items(), key=lambda entry: -sum(size for size, _ in entry[1]))[:_MOST_HOLDERS]
+    largest = sorted(groups.items(), key=lambda entry: -_bytes_of(entry[1]))[:_MOST_HOLDERS]
     return tuple(_holder(group, held) for group, held in largest)
+
+
+def _grouped(alive: list[tuple[Record, str]], root: str) -> dict[_Group, list[tuple[int, Record]]]:
+    groups: dict[_Group, list[tuple[int, Record]]] = {}
+    for record, component in alive:
+        groups.setdefault(_group(component, record, root), []).append((record.requested_bytes, record))
+    return groups
+
+
+def _bytes_of(held: Iterable[tuple[int, Record]]) -> int:
+    return sum(size for size, _ in held)
 
 
 def _group(component: str, record: Record, root: str) -> _Group:

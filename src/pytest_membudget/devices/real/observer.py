@@ -13,10 +13,11 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from ...tracking.held import StepKind
 from ...tracking.ledger import Ledger
-from ...tracking.phases import NO_GRAPH_TASK, running_phase
+from ...tracking.phases import running_phase
 from ...tracking.record import Phase, Record
-from ...tracking.roles.role_book import RoleBook
+from ...tracking.roles.role_book import NO_GRAPH_TASK, RoleBook
 from ...tracking.roles.tensor_parts import owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
@@ -41,13 +42,15 @@ class RunObserver(Hooks):
         self._source = source
         self.log = RunLog(set_metadata, address_of)
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
-        self.roles = RoleBook(self.log.note, lambda tensor: tensor.is_cuda, self._changed)
+        self.roles = RoleBook(self.log.note, lambda tensor: tensor.is_cuda, self._changed, self._stepped)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._follower = Follower(self._paused, self._backward_modules.see)
         #: the module in which the running nodes of a backward were made
         self._node_module: str | None = None
         #: the line that called the running backward
         self._caller: Line | None = None
+        #: the outermost module that was called last
+        self._root = 0
 
     def _hooked(self) -> list[Replacement]:
         self._backward_modules.install()
@@ -71,6 +74,12 @@ class RunObserver(Hooks):
         self.modules.remove()
         self.roles.remove()
         super().remove()
+
+    def body_ended(self) -> None:
+        """Record what is held, while the parameters live."""
+        self.roles.see_gradients()
+        self.log.note(Ledger.end_body, ())
+        self.log.renew()
 
     # a new number before the next allocations: buffers of collectives are short-lived
 
@@ -127,6 +136,8 @@ class RunObserver(Hooks):
                 handle.remove()
             self.roles.see_gradients()
             self._caller = caller
+            if caller is None:
+                self._end_step(StepKind.BACKWARD, None)
             self._changed()
 
     def _users_line(self) -> Line | None:
@@ -146,13 +157,22 @@ class RunObserver(Hooks):
         self._node_module = made_in.module
         self.log.enter(made_in._replace(line=self._caller))
 
+    def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        self._end_step(StepKind.OPTIMIZER, id(optimizer))
+
+    def _end_step(self, kind: StepKind, of: object) -> None:
+        self.log.note(Ledger.end_step, (), kind, of)
+
     def _root_called(self, module: nn.Module) -> None:
+        self._root = id(module)
         self.modules.name_children(module)
         self.roles.see_module(module)
 
     def _root_ended(self, number: int) -> None:
         self.log.note(Ledger.end_root_call, (), number)
-        if torch._C._current_graph_task_id() != NO_GRAPH_TASK:  # after a recomputation its backward follows
+        if torch._C._current_graph_task_id() == NO_GRAPH_TASK:
+            self._end_step(StepKind.CALL, self._root)
+        else:  # after a recomputation its backward follows
             self.log.note(Ledger.mark, ())
 
     def _changed(self) -> None:

@@ -80,9 +80,9 @@ class RecordedRun:
         self._began = time.perf_counter()
 
     def body_ended(self) -> None:
-        """Record gradients at the end of the test's body, while the parameters live."""
+        """Record gradients and what is held at the end of the test's body."""
         if self._observer is not None:
-            self._observer.roles.see_gradients()
+            self._observer.body_ended()
 
     def end(self) -> RunResult:
         """End the run and return its result."""

@@ -9,7 +9,7 @@ from ...errors import UsageMistake
 from ...memory_report import MemoryReport
 from ...results.comparison import ComparedSession, versions_text
 from ...units import gib_text
-from ..causes import Cause, cause_text, signed_growth, title_of, trial_text
+from ..causes import Cause, cause_text, signed_growth, staying, title_of, trial_text
 from ..document import Document
 from ..links import NO_LINKS, Links
 from ..status import FAILURE, ReportedTest, counted, headline, legend, reported_tests
@@ -197,6 +197,8 @@ def _why(one: ReportedTest, links: Links) -> str:
     found = one.causes(_CAUSES)
     listed = [f"- {_cause(cause, links)}" for cause in found]
     body = ["\n".join(listed)] if listed else []
+    for title_of_rows, rows in staying(one.result.figure) if one.result.figure is not None else ():
+        body.append("\n".join([f"{title_of_rows}:", "", *(f"- {_cause(row, links)}" for row in rows)]))
     advice = one.result.advice
     if advice is not None and advice.trials:
         tried = [f"- {trial_text(trial, advice, markdown_code)}" for trial in advice.trials]

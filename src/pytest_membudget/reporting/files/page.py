@@ -14,7 +14,7 @@ from ...errors import UsageMistake
 from ...memory_report import Timeline
 from ...results.comparison import ELSEWHERE
 from ...units import gib_text
-from ..causes import size_text, title_of, trial_text
+from ..causes import size_text, staying, title_of, trial_text
 from ..document import Document
 from ..links import NO_LINKS, Links
 from ..status import ReportedTest, headline, legend, place_in, reported_tests
@@ -67,6 +67,7 @@ def page(document: Document, links: Links = NO_LINKS) -> str:
         # what the template calls, which escapes all texts itself
         trial_text=partial(trial_text, code=str),
         title_of=title_of,
+        staying=staying,
         place_in=place_in,
         timeline_of=_timeline,
         components_of=_components,

@@ -14,7 +14,7 @@ from ...results.comparison import versions_text
 from ...results.test_result import TestResult
 from ...units import gib_text
 from ...user_input.nodes import PYTHON
-from ..causes import cause_lines, change_lines, enough, signed_size, title_of
+from ..causes import cause_lines, change_lines, enough, signed_size, staying, title_of
 from .fitting import folded
 
 #: Most holders that a failure lists; report.json has more.
@@ -79,6 +79,8 @@ def _figures(row: TestResult, width: int) -> list[str]:
             lines += _holders(estimate.host, width, "In host memory:")
     else:
         return []
+    for title, rows in staying(measurement or estimate):
+        lines += ["", f"{title}:", *cause_lines(rows, width)]
     lines += _listed("Taken for granted", _caveat_lines(estimate.assumptions))
     lines += _listed("Not modelled", _caveat_lines(estimate.not_modelled))
     return [*lines, *_advice(row.advice, width)]

@@ -22,6 +22,9 @@ _CASTS: Final = ("to", "float", "double", "half", "bfloat16")
 #: A context in which no ``__torch_function__`` of the user's sees what is looked at here.
 _without_subclasses = torch._C.DisableTorchFunctionSubclass
 
+#: ``torch._C._current_graph_task_id`` outside of any backward.
+NO_GRAPH_TASK: Final = -1
+
 #: Called with a method of ``Record``, the tensors whose records it is called with, and its further arguments.
 Note = Callable[..., None]
 
@@ -50,14 +53,17 @@ class RoleBook(Hooks):
         note: Note,
         concerns: Callable[[torch.Tensor], bool] = lambda tensor: True,
         on_change: Callable[[], None] = lambda: None,
+        on_step: Callable[[Optimizer], None] = lambda optimizer: None,
     ) -> None:
         """``concerns``: whether the roles of a tensor, or of tensors inside of it, are noted.
 
         ``on_change``: called when an optimizer's step begins or ends, and a parameter is registered.
+        ``on_step``: called when one has ended outside of a backward.
         """
         self._note = note
         self._concerns = concerns
         self._changed = on_change
+        self._stepped = on_step
         self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
         self._names: dict[int, str] = {}
         self._forget_one = self._forget  # one bound method for all of them
@@ -152,9 +158,10 @@ class RoleBook(Hooks):
         self._changed()
 
     def _step_ended(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        if self.steps:
-            self.steps.pop()
+        task = self.steps.pop() if self.steps else NO_GRAPH_TASK
         self._note_states(optimizer)
+        if task == NO_GRAPH_TASK and not self.steps:
+            self._stepped(optimizer)
         self._changed()
 
     def _loading(self, load: Any) -> Any:

@@ -14,9 +14,9 @@ from torch import nn
 
 from ....memory_report import MemoryReport
 from ....tracking.ledger import HostLedger
-from ....tracking.phases import NO_GRAPH_TASK, running_phase
+from ....tracking.phases import running_phase
 from ....tracking.record import Phase, Record
-from ....tracking.roles.role_book import RoleBook, noting_now
+from ....tracking.roles.role_book import NO_GRAPH_TASK, RoleBook, noting_now
 from ....tracking.roles.tensor_parts import owns_storage
 from ....tracking.running_code.modules import ModuleStack
 from ....tracking.running_code.source import users_source

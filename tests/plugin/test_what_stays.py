@@ -1,0 +1,127 @@
+"""What stays when a body ends, and what a step leaves behind: said with its line, and held to a budget."""
+
+import pytest
+
+MIB = 2**20
+BODIES = """
+    import pytest
+    import torch
+    from torch import nn
+
+    KEPT = []
+    CACHE = {}
+
+
+    def generate(cached):
+        found = torch.zeros(2**24, device="cuda")
+        if cached:
+            CACHE["keys"] = torch.zeros(2**25, device="cuda")
+        return found.sum()
+
+
+    @pytest.mark.mem_budget(gib=0.01)
+    def test_kept():
+        KEPT.append(torch.empty(2**24, device="cuda"))
+        torch.empty(2**25, device="cuda")
+
+
+    @pytest.mark.mem_budget(held_gib=0.01)
+    def test_cache_that_stays():
+        generate(True)
+
+
+    @pytest.mark.mem_budget(held_gib=0.01)
+    def test_cache_that_goes():
+        generate(False)
+
+
+    @pytest.mark.mem_budget(gib=0.001)
+    def test_losses_with_their_graphs():
+        model = nn.Linear(1024, 1024).cuda()
+        optimizer = torch.optim.SGD(model.parameters())
+        losses = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            hidden = model(torch.ones(1024, 1024, device="cuda"))
+            loss = hidden.exp().mean()
+            loss.backward(retain_graph=True)
+            optimizer.step()
+            losses.append(loss)
+
+
+    @pytest.fixture
+    def model():
+        return nn.Linear(1024, 1024).cuda()
+
+
+    @pytest.mark.mem_budget(gib=0.001)
+    def test_steady(model):
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(1024, 1024, device="cuda")).sum().backward()
+            optimizer.step()
+
+
+    @pytest.mark.mem_budget(held_gib=0.01)
+    def test_raises():
+        torch.empty(2**25, device="cuda")
+        raise ValueError
+"""
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    """All of them in one session."""
+    return session_of({"test_stays.py": BODIES}, "--membudget", "test_stays.py")
+
+
+def held(run, name):
+    return run.rows[name]["estimates"][0]["held"]
+
+
+def test_what_is_kept_is_named_with_its_line(run):
+    (row,) = held(run, "test_kept")["holders"]
+
+    assert held(run, "test_kept")["bytes"] == 64 * MIB
+    assert (row["bytes"], row["location"]) == (64 * MIB, "test_stays.py:18")
+    assert "Still held when the body ends, 64.0 MiB:" in run.text("test_kept")
+
+
+def test_a_cache_that_outlives_the_call_is_over_its_budget(run):
+    reason = "0.12 GiB still held when the body ends, 0.12 GiB over its budget of 0.01 GiB"
+
+    assert run.rows["test_cache_that_stays"]["reason"] == reason
+    assert run.outcomes["test_cache_that_stays"] == "failed"
+    assert "test_stays.py:12" in run.text("test_cache_that_stays")
+    assert run.outcomes["test_cache_that_goes"] == "passed"
+    assert held(run, "test_cache_that_goes")["bytes"] == 0
+
+
+def test_what_a_step_leaves_behind_is_named(run):
+    """A retained graph of a step has the batch and what ``exp`` gave, 4 MiB each; and there is the loss."""
+    leak = held(run, "test_losses_with_their_graphs")
+
+    assert leak["grown_bytes"] == 8 * MIB + 512
+    found = sorted(
+        (row["location"], row["operator"].partition(".")[0], row["bytes"]) for row in leak["grown"]
+    )
+    batch = "test_stays.py:39", "aten::ones", 4 * MIB
+    assert found == [batch, ("test_stays.py:40", "aten::exp", 4 * MIB), ("test_stays.py:40", "aten::mean", 4)]
+    assert "after the last step, to what was held after the one before" in run.text(
+        "test_losses_with_their_graphs"
+    )
+
+
+def test_steps_that_leave_nothing_behind_have_no_such_row(run):
+    """By then parameters of 1,024 x 1,024 + 1,024, gradients and two states are there, in blocks of 512."""
+    steady = held(run, "test_steady")
+
+    assert (steady["grown_bytes"], steady["grown"]) == (0, [])
+    parameters = [row["bytes"] for row in steady["holders"] if row["component"] == "parameters"]
+    assert sum(parameters) == 4 * (1024 * 1024 + 1024)
+
+
+def test_a_body_that_raises_is_no_figure(run):
+    assert run.outcomes["test_raises"] == "failed"
+    assert "ValueError" in run.text("test_raises")
