@@ -119,11 +119,12 @@ def _held_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | Non
     if budget.held_gib is None:
         return None
     worst = max(reports, key=_held_bytes)
-    excess_bytes = _held_bytes(worst) - bytes_of_gib(budget.held_gib)
-    if excess_bytes <= 0:
+    limit_bytes = bytes_of_gib(budget.held_gib)
+    if _held_bytes(worst) <= limit_bytes:
         return None
     held = f"{gib_text(_held_bytes(worst))} still held when the body ends"
-    reason = f"{held}, {gib_text(excess_bytes)} over its budget of {budget.held_gib:g} GiB"
+    excess = gib_text(_held_bytes(worst) - limit_bytes)
+    reason = f"{held}, {excess} over its budget of {budget.held_gib:g} GiB"
     return _of_rank(budget, worst, OVER, reason)
 
 

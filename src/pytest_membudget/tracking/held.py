@@ -30,7 +30,7 @@ _MOST: Final = 8
 class StepEnds:
     """What was held at the last two ends of a step, for each optimizer, backward or model that ends any.
 
-    Two steps of different models hold different things: a step is compared with one of its own.
+    Two steps of different models hold different things: a step is compared with one of the same.
     """
 
     def __init__(self) -> None:
