@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,13 +147,31 @@ class KeptPeaks(Hooks):
         return keep_and_reset
 
 
+@contextlib.contextmanager
+def _without_inductor() -> Iterator[None]:
+    """A context in which torch does not import ``torch._inductor``, which takes two seconds.
+
+    Where PyTorch reads the lines of a stack it asks for ``torch._inductor.codecache``, which knows those of
+    compiled code (torch/csrc/profiler/python/combined_traceback.cpp, 2.13), and torch imports it then.
+    """
+    is_needed = "torch._inductor" in sys.modules
+    if not is_needed:
+        vars(torch)["_inductor"] = None
+    try:
+        yield
+    finally:
+        if not is_needed:
+            vars(torch).pop("_inductor", None)
+
+
 def _history() -> Any:
     """The allocator's history; ``RuntimeError`` for a source file whose name is not UTF-8.
 
     PyTorch casts the names to C++ strings (torch/csrc/profiler/python/combined_traceback.cpp, 2.15).
     """
     try:
-        return torch.cuda.memory._snapshot()
+        with _without_inductor():
+            return torch.cuda.memory._snapshot()
     except RuntimeError as error:
         if "Unable to cast Python instance" not in str(error):
             raise

@@ -195,4 +195,4 @@ def _read_unwinding_tables() -> None:
     ``torch._C._profiler`` is private; see tests/devices/stand_in/test_device.py.
     """
     profiler: Any = torch._C._profiler
-    profiler.symbolize_tracebacks([profiler.gather_traceback(python=True, script=True, cpp=True)])
+    profiler.symbolize_tracebacks([profiler.gather_traceback(python=False, script=False, cpp=True)])
