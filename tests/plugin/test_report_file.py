@@ -42,7 +42,10 @@ ESTIMATE = {
 }  # fmt: skip
 BUDGET = {"gib", "gpus", "gpu", "metric", "host_gib", "components", "max_growth"}
 PEAKS = {"allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"}
-HOLDER = {"bytes", "each_bytes", "count", "component", "module", "location", "operator", "source", "phase"}
+HOLDER = {
+    *("bytes", "each_bytes", "count", "component", "module", "location"),
+    *("operator", "source", "phase", "split_by"),
+}
 
 
 @pytest.fixture(scope="module")

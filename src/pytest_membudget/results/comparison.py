@@ -113,8 +113,6 @@ class Comparison(JsonObject):
     head_bytes: int | None = None
     growth_bytes: Difference = 0
     """Head minus base; 0 where they cannot be compared."""
-    held_growth_bytes: Difference = 0
-    """The same of what is still allocated when the body has ended; 0 where one does not say."""
     suggested_gib: float | None = None
     """A budget in GiB that would be enough, if the test has shrunk."""
     findings: tuple[Finding, ...] = ()
@@ -132,6 +130,8 @@ class Comparison(JsonObject):
     """With an ``activation_factor``: parameters and buffers of another size, as those of patches."""
     moved_peak: MovedPeak | None = None
     """Where the peak is in another phase than at the base."""
+    held_growth_bytes: Difference = 0
+    """Head minus base of what is still allocated when the body has ended; 0 where one does not say."""
 
 
 @dataclass(frozen=True, slots=True)

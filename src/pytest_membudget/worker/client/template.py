@@ -9,8 +9,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -39,7 +39,12 @@ class Template:
         self._folder = tempfile.mkdtemp(prefix="membudget-")
         self.address = str(Path(self._folder, "template"))
         with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as output:
-            listener.bind(self.address)
+            try:
+                with _bindable(self.address) as address:
+                    listener.bind(address)
+            except OSError:  # a folder that has no sockets: workers are then started one by one
+                self._forget()
+                return
             listener.listen()
             _, channel = self._started = start_process(
                 _MODULE,
@@ -58,8 +63,11 @@ class Template:
             process, channel = self._started
             process.kill()
             end_process(process, channel)
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._started, self.address = None, ""
+            self._forget()
+
+    def _forget(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._started, self.address = None, ""
 
 
 class Copy:
@@ -109,7 +117,8 @@ def copied(
     request = json.dumps({"environment": dict(environment), "path": list(import_path)})
     try:
         connection.settimeout(timeout)
-        connection.connect(address)
+        with _bindable(address) as path:
+            connection.connect(path)
         socket.send_fds(connection, [b" "], [*theirs, output.fileno()])
         connection.sendall(request.encode() + b"\n")
         pid = _line(connection)
@@ -123,6 +132,16 @@ def copied(
     connection.close()
     channel.close()
     return None
+
+
+@contextmanager
+def _bindable(path: str) -> Iterator[str]:
+    """``path`` of a socket by its folder's descriptor: Linux takes 107 characters, and TMPDIR may be long."""
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)
 
 
 def _line(connection: socket.socket) -> int | None:
