@@ -7,7 +7,6 @@ the session starts that worker without it.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -72,8 +71,6 @@ class _Template:
         self._copies: dict[int, socket.socket] = {}
         _import_pytest()
         self._names = sorted({name.partition(".")[0] for name in sys.modules})
-        gc.collect()
-        gc.freeze()  # a copy's collections look at what is its own
 
     def serve(self) -> None:
         """Serve requests until the session ends."""
