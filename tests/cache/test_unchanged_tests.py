@@ -163,7 +163,7 @@ def test_what_the_test_does_not_depend_on_changes_nothing(project, monkeypatch):
         ("data/parts/b.txt", "", "{root}/data/parts"),
         ("data/large", "", "{root}/data/large"),
         ("src/quick_kernels.py", "", "module quick_kernels"),
-        ("src/sympy/__init__.py", "", "module sympy"),
+        ("src/typing_extensions.py", "", "module typing_extensions"),
         ("src/later/__init__.py", "EXTRA = 5\n", "module later"),
     ],
     ids=lambda value: value.split("\n")[0][:24],
