@@ -70,6 +70,8 @@ class _Template:
         #: the connections by which sessions wait for the ends of their workers
         self._copies: dict[int, socket.socket] = {}
         _import_pytest()
+        # the first step of an optimizer does (torch/optim/optimizer.py, 2.13): in each test otherwise
+        importlib.import_module("torch._dynamo")
         self._names = sorted({name.partition(".")[0] for name in sys.modules})
 
     def serve(self) -> None:
