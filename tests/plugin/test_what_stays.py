@@ -64,6 +64,19 @@ BODIES = """
 
 
     @pytest.mark.mem_budget(held_gib=0.01)
+    def test_stops_the_history():
+        torch.cuda.memory._record_memory_history(enabled=None)
+        KEPT.append(torch.empty(2**25, device="cuda"))
+
+
+    @pytest.mark.mem_budget(held_gib=0.01)
+    def test_begins_another_history():
+        KEPT.append(torch.empty(2**25, device="cuda"))
+        torch.cuda.memory._record_memory_history(max_entries=10)
+        torch.empty(1, device="cuda")
+
+
+    @pytest.mark.mem_budget(held_gib=0.01)
     def test_raises():
         torch.empty(2**25, device="cuda")
         raise ValueError
@@ -125,3 +138,10 @@ def test_steps_that_leave_nothing_behind_have_no_such_row(run):
 def test_a_body_that_raises_is_no_figure(run):
     assert run.outcomes["test_raises"] == "failed"
     assert "ValueError" in run.text("test_raises")
+
+
+def test_a_body_that_takes_the_history_away_does_not_hide_what_stays(run):
+    assert "so held_gib=0.01 checked nothing" in run.rows["test_stops_the_history"]["reason"]
+    assert run.outcomes["test_stops_the_history"] == "failed"
+    assert held(run, "test_begins_another_history")["bytes"] == 128 * MIB
+    assert run.outcomes["test_begins_another_history"] == "failed"

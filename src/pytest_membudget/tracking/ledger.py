@@ -123,14 +123,11 @@ class Ledger:
 
     def end_step(self, kind: StepKind, of: object) -> None:
         """Record that a step of ``of``, an optimizer or a model, has ended."""
-        self.step_ends.add(kind, of, self._moment())
+        self.step_ends.add(kind, of, Moment(tuple(self.live.values()), self.allocated_bytes))
 
-    def end_body(self) -> None:
-        """Record that the test's body has ended, and its fixtures have not."""
-        self.body_end = self._moment()
-
-    def _moment(self) -> Moment:
-        return Moment(tuple(self.live.values()), self.allocated_bytes)
+    def end_body(self, allocated_bytes: int) -> None:
+        """Record that the body has ended, and its fixtures have not; ``allocated_bytes``: as PyTorch says."""
+        self.body_end = Moment(tuple(self.live.values()), allocated_bytes)
 
     def alive_at(self, peak: Peak) -> Iterator[Record]:
         """The storages that were alive at ``peak``."""

@@ -78,7 +78,9 @@ class RunObserver(Hooks):
     def body_ended(self) -> None:
         """Record what is held, while the parameters live."""
         self.roles.see_gradients()
-        self.log.note(Ledger.end_body, ())
+        # PyTorch's counter: the body may have stopped the history, or begun another
+        held_bytes = torch.cuda.memory_stats().get("allocated_bytes.all.current", 0)
+        self.log.note(Ledger.end_body, (), held_bytes)
         self.log.renew()
 
     # a new number before the next allocations: buffers of collectives are short-lived
