@@ -87,9 +87,9 @@ class Gate:
             header += f"; compares with {self._comparing.source.shown}"
         return [*folded([header], self._config.get_terminal_writer().fullwidth)]
 
-    def pytest_collect_file(self, file_path: Path) -> None:
-        """Prepare for workers as soon as there may be budgets: the file is imported meanwhile."""
-        if file_path.suffix == ".py" and not self._only_asks and self._may_have_budgets(file_path):
+    def pytest_pycollect_makemodule(self, module_path: Path) -> None:
+        """Prepare for workers as soon as there may be budgets: the module is imported meanwhile."""
+        if not self._only_asks and self._may_have_budgets(module_path):
             self._estimators.begin_template()
 
     def _may_have_budgets(self, path: Path) -> bool:
