@@ -31,8 +31,18 @@ def step(number):
         optimizer.zero_grad()
 """
 _SIZES = 20
+#: Of AdamW, on 2,048 tokens.
+_TWO_STEPS = """\
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.randint(0, config.vocab_size, (1, 2048), device="cuda")
+    for _ in range(2):
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
 #: As Meta has published the model; bfloat16, and two steps of AdamW.
-_LLAMA_8B = """
+_LLAMA_8B = (
+    """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -45,15 +55,12 @@ def step(number):
     with torch.device("cuda"):
         torch.set_default_dtype(torch.bfloat16)
         model = LlamaForCausalLM(config)
-    optimizer = torch.optim.AdamW(model.parameters())
-    tokens = torch.randint(0, config.vocab_size, (1, 2048), device="cuda")
-    for _ in range(2):
-        model(input_ids=tokens, labels=tokens).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
 """
+    + _TWO_STEPS
+)
 #: The same with 80 layers of 8,192 numbers, whose parameters are sharded over the ranks there are.
-_LLAMA_70B = """
+_LLAMA_70B = (
+    """
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
@@ -75,13 +82,9 @@ def step(number):
         fully_shard(layer)
     fully_shard(model)
     model.to_empty(device="cuda")
-    optimizer = torch.optim.AdamW(model.parameters())
-    tokens = torch.randint(0, config.vocab_size, (1, 2048), device="cuda")
-    for _ in range(2):
-        model(input_ids=tokens, labels=tokens).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
 """
+    + _TWO_STEPS
+)
 _TEST = """
 
 import pytest

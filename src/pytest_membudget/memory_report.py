@@ -143,6 +143,11 @@ class MemoryReport(JsonObject):
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
 
+    @property
+    def held_bytes(self) -> int | None:
+        """What was still allocated when the body had ended; None where that is not known."""
+        return self.held.bytes if self.held is not None else None
+
     def in_phase(self, phase: str) -> MemoryReport | PhasePeak | None:
         """The peak of ``phase``; None where it is not known, or nothing was allocated then."""
         if phase == self.phase:

@@ -77,7 +77,7 @@ def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine
             f"the test held nothing in host memory, so host_gib={budget.host_gib:g} checked nothing; "
             "offload to the host what it is for, or leave host_gib out"
         )
-    if budget.held_gib is not None and any(report.held is None for report in reports):
+    if budget.held_gib is not None and any(report.held_bytes is None for report in reports):
         return (
             "it is not known what is held when the body ends, so "
             f"held_gib={budget.held_gib:g} checked nothing: it is for tests that are run, whose body returns"
@@ -118,18 +118,14 @@ def _held_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | Non
     """What is held when the body has ended is over its budget, on the rank that holds most."""
     if budget.held_gib is None:
         return None
-    worst = max(reports, key=_held_bytes)
-    limit_bytes = bytes_of_gib(budget.held_gib)
-    if _held_bytes(worst) <= limit_bytes:
+    worst = max(reports, key=lambda report: report.held_bytes or 0)
+    held_bytes, limit_bytes = worst.held_bytes or 0, bytes_of_gib(budget.held_gib)
+    if held_bytes <= limit_bytes:
         return None
-    held = f"{gib_text(_held_bytes(worst))} still held when the body ends"
-    excess = gib_text(_held_bytes(worst) - limit_bytes)
+    held = f"{gib_text(held_bytes)} still held when the body ends"
+    excess = gib_text(held_bytes - limit_bytes)
     reason = f"{held}, {excess} over its budget of {budget.held_gib:g} GiB"
     return _of_rank(budget, worst, OVER, reason)
-
-
-def _held_bytes(report: MemoryReport) -> int:
-    return report.held.bytes if report.held is not None else 0
 
 
 def _host_over(budget: Budget, machine: Machine | None) -> Verdict | None:

@@ -89,7 +89,8 @@ def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport
 
 def _held_growth(head: MemoryReport, base: MemoryReport) -> int:
     """By how much more is held when the body ends; 0 where one does not say."""
-    return head.held.bytes - base.held.bytes if head.held is not None and base.held is not None else 0
+    now, before = head.held_bytes, base.held_bytes
+    return now - before if now is not None and before is not None else 0
 
 
 def _judged(
@@ -105,8 +106,7 @@ def _judged(
     if written is not None and growth_bytes > parse_growth(written).allowed_bytes(base_bytes):
         return Comparison(GROWN, f"{text}; max_growth={written!r} allows less")
     more_bytes = _held_growth(head_figure, base_figure)
-    held_bytes = base_figure.held.bytes if base_figure.held is not None else 0
-    if written is not None and more_bytes > parse_growth(written).allowed_bytes(held_bytes):
+    if written is not None and more_bytes > parse_growth(written).allowed_bytes(base_figure.held_bytes or 0):
         held = f"holds {gib_text(more_bytes)} more than at the base when its body ends"
         return Comparison(GROWN, f"{held}; max_growth={written!r} allows less")
     if written is None and is_over and growth_bytes > 0:  # a test over its budget may not grow

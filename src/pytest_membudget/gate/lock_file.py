@@ -172,7 +172,7 @@ def _entry_of(result: TestResult, rules: Rules) -> LockEntry | None:
         gpu=budget.gpu or DEFAULT_GPU,
         device=figure.device or figure.kind,
         torch=rules.torch,
-        held_bytes=figure.held.bytes if figure.held is not None else None,
+        held_bytes=figure.held_bytes,
     )
 
 

@@ -55,10 +55,10 @@ def combined(ends: Sequence[RankEnd], world_size: int | None = None) -> Answer:
 
 
 def _outcome(ends: Sequence[RankEnd], world_size: int) -> Answer:
-    fallen = [one for one in ends if one.has_failed]
-    fallen = fallen or [one for one in ends if one.answer is None or one.answer.outcome in FAILURES]
-    if fallen:
-        return _failure(min(fallen, key=lambda one: one.waits), ends, world_size)
+    failing = [one for one in ends if one.has_failed]
+    failing = failing or [one for one in ends if one.answer is None or one.answer.outcome in FAILURES]
+    if failing:
+        return _failure(min(failing, key=lambda one: one.waits), ends, world_size)
     answers = {one.rank: one.answer for one in ends if one.answer is not None}
     outcomes = {answer.outcome for answer in answers.values()}
     if outcomes in ({SKIPPED}, {TRACED}):

@@ -10,22 +10,9 @@ from torch.nn.utils import rnn
 
 import pytest_membudget
 from pytest_membudget.devices.stand_in.host.tensors import HostTensors
+from tests.devices.stand_in.unknown_data import here, shapes_of, unknown
 
 MIB = 2**20
-
-
-def unknown(*shape):
-    return torch.randn(*shape, device="cuda")
-
-
-def shapes_of(value):
-    if isinstance(value, (list, tuple)):
-        return [shapes_of(one) for one in value]
-    return list(value.shape)
-
-
-def here(body, line):
-    return f"test_masks.py:{body.__code__.co_firstlineno + line}"
 
 
 def empty(*shape, **options):

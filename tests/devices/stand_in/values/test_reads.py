@@ -7,11 +7,7 @@ import pytest
 import torch
 
 import pytest_membudget
-
-
-def here(body, line=1):
-    """The place of a line of ``body``, as the report writes it."""
-    return f"test_reads.py:{body.__code__.co_firstlineno + line}"
+from tests.devices.stand_in.unknown_data import here
 
 
 def reads_by_type(assumptions):

@@ -7,22 +7,9 @@ from torch.nn import functional as F
 
 import pytest_membudget
 from pytest_membudget.devices.stand_in.values.refusals import refused
+from tests.devices.stand_in.unknown_data import here, shapes_of, unknown
 
 MIB = 2**20
-
-
-def here(body, line):
-    return f"test_unknown_shapes.py:{body.__code__.co_firstlineno + line}"
-
-
-def unknown(*shape):
-    return torch.randn(*shape, device="cuda")
-
-
-def shapes_of(value):
-    if isinstance(value, (list, tuple)):
-        return [shapes_of(one) for one in value]
-    return list(value.shape)
 
 
 def empty_places():
