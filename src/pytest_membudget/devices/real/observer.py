@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import torch
 from torch import nn
+from torch.cuda.memory import memory_stats
 
 from ...tracking.held import StepKind
 from ...tracking.ledger import Ledger
@@ -78,9 +79,7 @@ class RunObserver(Hooks):
     def body_ended(self) -> None:
         """Record what is held, while the parameters live."""
         self.roles.see_gradients()
-        # PyTorch's counter: the body may have stopped the history, or begun another
-        held_bytes = torch.cuda.memory_stats().get("allocated_bytes.all.current", 0)
-        self.log.note(Ledger.end_body, (), held_bytes)
+        self.log.note(Ledger.end_body, (), _allocated_bytes())
         self.log.renew()
 
     # a new number before the next allocations: buffers of collectives are short-lived
@@ -222,3 +221,12 @@ class BackwardModules(Hooks):
     def _hook(self, state: State) -> Callable[[object], None]:
         # its result is None: it changes no gradient
         return self._hooks.setdefault(state, lambda gradients: self._entered(state))
+
+
+def _allocated_bytes() -> int:
+    """What is allocated now: PyTorch's counter, as the body may have stopped the history, or begun another."""
+    if not torch.cuda.is_initialized():
+        return 0
+    # by the device's number: torch.cuda finds it by functions that the body may have replaced
+    device = torch.accelerator.current_device_index()
+    return int(memory_stats(device).get("allocated_bytes.all.current", 0))
