@@ -224,7 +224,7 @@ class BackwardModules(Hooks):
 
 
 def _allocated_bytes() -> int:
-    """What is allocated now: PyTorch's counter, as the body may have stopped the history, or begun another."""
+    """What is allocated now: PyTorch's counter, as a body may have ended the history or begun another."""
     if not torch.cuda.is_initialized():
         return 0
     # by the device's number: torch.cuda finds it by functions that the body may have replaced
