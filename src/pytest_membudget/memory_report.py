@@ -142,11 +142,17 @@ class MemoryReport(JsonObject):
 
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
+    margin: float = 0.0
+    """How much more it may be, as a share of the figure: of arithmetic, the worst error that was seen."""
 
     @property
     def held_bytes(self) -> int | None:
         """What was still allocated when the body had ended; None where that is not known."""
         return self.held.bytes if self.held is not None else None
+
+    def bound_bytes(self, size_bytes: int) -> int:
+        """The most that what the report says is ``size_bytes`` may be."""
+        return round(size_bytes * (1 + self.margin))
 
     def in_phase(self, phase: str) -> MemoryReport | PhasePeak | None:
         """The peak of ``phase``; None where it is not known, or nothing was allocated then."""

@@ -75,13 +75,15 @@ def takes(
     gib: float,
     *,
     host_gib: float = 0,
+    margin: float = 0,
     caveats: Sequence[Caveat] = (),
     tried: Mapping[str, float] | None = None,
     **components: float,
 ) -> Given:
     """The test takes ``gib`` GiB on each of its ranks, by every metric, and ``host_gib`` of host memory each.
 
-    ``caveats``: what the figure rests on or leaves out (``pytest_membudget.caveats``). ``tried``: GiB that it
+    ``margin``: how much more it may be, as a share of the figure, as of formulas. ``caveats``: what the
+    figure rests on or leaves out (``pytest_membudget.caveats``). ``tried``: GiB that it
     takes with a change, as ``{"AdamW(..., fused=True)": 0.5}``. ``components``: GiB of single ones, as
     ``activations=0.75``; the rest are ``inputs``.
     """
@@ -94,7 +96,7 @@ def takes(
     def answer(budget: Budget, kind: str) -> Answer:
         host = _report(budget, kind, host_gib, {}) if host_gib else None
         reports = [
-            replace(_report(budget, kind, gib, components, caveats), rank=rank, host=host)
+            replace(_report(budget, kind, gib, components, caveats), rank=rank, host=host, margin=margin)
             for rank in range(budget.gpus)
         ]
         return Answer(TRACED, reports=tuple(reports))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.budgets.verdict import ERROR, OVER, WITHIN, Verdict, judge, suggested_gib
+from pytest_membudget.budgets.verdict import ERROR, OVER, UNDECIDED, WITHIN, Verdict, judge, suggested_gib
 from pytest_membudget.components import COMPONENTS
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.hardware.machines import Machine
@@ -181,3 +181,44 @@ def test_a_budget_of_what_stays_without_a_run_is_unchecked():
 
     assert verdict.name == ERROR
     assert "so held_gib=0.5 checked nothing" in verdict.reason
+
+
+# A figure with a margin
+
+BETWEEN = "its budget of 10.00 GiB is between"
+
+
+@pytest.mark.parametrize(
+    ("gib", "verdict"),
+    [
+        (10, Verdict(OVER, "1.00 GiB over its budget of 9 GiB")),
+        (9, Verdict(UNDECIDED, f"allocated 9.00 GiB, up to 11.25 GiB with its margin of 25%: {BETWEEN}")),
+        (8, Verdict(WITHIN, "80% of its budget of 10 GiB")),
+    ],
+)
+def test_a_figure_is_over_without_its_margin_and_within_with_it(gib, verdict):
+    budget = Budget(gib=9 if gib == 10 else 10)
+
+    assert judge(budget, [replace(report(gib * GIB), margin=0.25)]) == verdict
+
+
+def test_a_component_may_be_undecided_and_host_memory():
+    taken = replace(report(8 * GIB, activations=9 * GIB), margin=0.25)
+    by_component = judge(Budget(components={"activations": 10}), [taken])
+    on_the_host = judge(Budget(gib=40, host_gib=10), [replace(taken, components={})], held(9 * GIB))
+
+    assert by_component == Verdict(
+        UNDECIDED, f"activations 9.00 GiB, up to 11.25 GiB with its margin of 25%: {BETWEEN}"
+    )
+    assert on_the_host == Verdict(
+        UNDECIDED, f"host memory 9.00 GiB, up to 11.25 GiB with its margin of 25%: {BETWEEN}"
+    )
+
+
+def test_of_several_ranks_the_one_that_may_take_most_is_undecided():
+    found = judge(
+        Budget(gib=10, gpus=2),
+        [replace(report(9 * GIB, rank=0), margin=0.25), replace(report(8 * GIB, rank=1), margin=0.5)],
+    )
+
+    assert (found.name, found.rank) == (UNDECIDED, 1)

@@ -36,7 +36,7 @@ LARGEST = "9223372036854775807"
 WHOLE = f"must be a whole number from 0 to {LARGEST}"
 FINITE = "must be a finite number from 0 on and below 1e+15"
 AT_PEAK = "must be components.parameters at the peak, 3,221,225,472"
-VERDICTS = "must be one of within, over, unset, error, skipped"
+VERDICTS = "must be one of within, over, undecided, unset, error, skipped"
 MOVED_PEAK = {"head": "forward", "base": "wait", "compared": "forward", "head_bytes": 2, "base_bytes": 1}
 LAST = "[...]"  # the place of the value itself
 

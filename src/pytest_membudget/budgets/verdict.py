@@ -1,4 +1,4 @@
-"""Verdict: compares a test's reports with its budget; within, over, error or skipped, and why."""
+"""Verdict: compares a test's reports with its budget; within, over, undecided, error or skipped, and why."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .budget import Budget
 
 WITHIN = "within"
 OVER = "over"
+UNDECIDED = "undecided"
 UNSET = "unset"
 ERROR = "error"
 SKIPPED = "skipped"
-VERDICTS = (WITHIN, OVER, UNSET, ERROR, SKIPPED)
+VERDICTS = (WITHIN, OVER, UNDECIDED, UNSET, ERROR, SKIPPED)
 
 #: A test that takes no GPU memory, and has no mark: what ``--membudget-all`` selects need not have a budget.
 NO_MEMORY = "no GPU memory"
@@ -35,7 +36,8 @@ FIGURES = ("traced", OUT_OF_MEMORY)
 class Verdict:
     """One of ``VERDICTS``, with the reason in one line.
 
-    ``unset``: there is a figure, and no limit; ``error``: there is no figure.
+    ``undecided``: the figure is within, and with its margin it is over; ``unset``: there is a figure, and no
+    limit; ``error``: there is no figure.
     """
 
     name: str
@@ -63,7 +65,26 @@ def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | No
         reason = f"{excess} over its budget of {_limit_text(budget, limit_bytes)}"
         return _of_rank(budget, worst, OVER, reason)
     over = _component_over(budget, reports) or _held_over(budget, reports) or _host_over(budget, machine)
-    return over or _within(budget, worst, limit_bytes, machine)
+    return over or _undecided(budget, reports, machine) or _within(budget, worst, limit_bytes, machine)
+
+
+def _undecided(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None) -> Verdict | None:
+    """The first part of ``budget`` that a report keeps to, and with its margin does not."""
+    for report in sorted(reports, key=lambda one: one.bound_bytes(one.peak_bytes), reverse=True):
+        limits = [(report.metric, report.peak_bytes, budget.limit_bytes)]
+        limits += [
+            (name, report.components[name], bytes_of_gib(gib)) for name, gib in budget.components.items()
+        ]
+        if budget.host_gib is not None and machine is not None:
+            limits.append(("host memory", machine.host_bytes, bytes_of_gib(budget.host_gib)))
+        for name, size_bytes, limit_bytes in limits:
+            most_bytes = report.bound_bytes(size_bytes)
+            if limit_bytes is not None and most_bytes > limit_bytes:
+                margin = f"up to {gib_text(most_bytes)} with its margin of {report.margin:.0%}"
+                between = f"its budget of {gib_text(limit_bytes)} is between"
+                reason = f"{name} {gib_text(size_bytes)}, {margin}: {between}"
+                return _of_rank(budget, report, UNDECIDED, reason)
+    return None
 
 
 def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..budgets.settings import TABLE, Waiver
-from ..budgets.verdict import ERROR, SKIPPED, UNSET, WITHIN
+from ..budgets.verdict import ERROR, SKIPPED, UNDECIDED, UNSET, WITHIN
 from ..results.comparison import (
     NOT_COMPARABLE,
     OUTDATED,
@@ -23,6 +23,10 @@ from ..results.test_result import TestResult
 #: Most reasons that one test's message has; report.json has the rest.
 _MOST: Final = 20
 _SKIP_REMEDY: Final = "let it run: without a GPU a test with a budget runs on a device that is not there"
+_UNDECIDED_REMEDY: Final = (
+    "let a library run it: implementation: transformers, torchtitan, megatron or plain, "
+    "or write a larger budget"
+)
 _LAST: Final = (
     f"Or give the test a waiver with a reason in {TABLE}, or leave --membudget-strict and strict = true out."
 )
@@ -32,6 +36,8 @@ def unchecked_in(result: TestResult) -> Iterator[tuple[str, str]]:
     """What was not checked of ``result``, which passes without ``--membudget-strict``; and what to do."""
     if result.verdict == SKIPPED:
         yield result.reason, _SKIP_REMEDY
+    elif result.verdict == UNDECIDED:
+        yield result.reason, _UNDECIDED_REMEDY
     elif result.verdict == UNSET:
         remedy = f"write {result.limit_to_write}, or record its figure: {UPDATE_COMMAND}"
         yield result.reason, remedy

@@ -222,8 +222,8 @@ class Gate:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """Tests without a limit have a separate outcome: they neither pass nor fail."""
-        return reports.unset_status(report)
+        """Unset and undecided tests have separate outcomes: they neither pass nor fail."""
+        return reports.open_status(report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect results, from this process and from xdist workers."""

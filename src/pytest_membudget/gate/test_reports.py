@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNSET
+from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNDECIDED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
 from ..reporting.files.junit import PREFIX, figures
 from ..reporting.terminal import failure
@@ -20,6 +20,8 @@ from ..results.test_result import TestResult
 _RESULT = "membudget_result"
 #: Verdicts of tests that are skipped.
 SKIPS = (SKIPPED, NO_MEMORY)
+#: Verdicts of tests that neither pass nor fail, with their letters in pytest's terminal.
+_OPEN = {UNSET: "u", UNDECIDED: "?"}
 
 
 @contextmanager
@@ -56,8 +58,8 @@ def result_in(report: pytest.TestReport) -> TestResult | None:
 def hand_over_properties(item: pytest.Item, result: TestResult) -> None:
     """Add the figures and the body's recorded properties to ``item``, once even if it is rerun."""
     recorded = [*((name, value) for name, value in result.properties), *figures(result)]
-    if result.verdict == UNSET:  # pytest's JUnit file has it as passed
-        recorded.append((f"{PREFIX}verdict", UNSET))
+    if result.verdict in _OPEN:  # pytest's JUnit file has it as passed
+        recorded.append((f"{PREFIX}verdict", result.verdict))
     item.user_properties += [pair for pair in recorded if pair not in item.user_properties]
 
 
@@ -68,12 +70,13 @@ def show_warnings(item: pytest.Item, result: TestResult) -> None:
         item.ihook.pytest_warning_recorded.call_historic(kwargs={**found, "location": None})
 
 
-def unset_status(report: pytest.TestReport) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
-    """Category, letter and word of a test without a limit, as pytest's terminal has them; None for others."""
+def open_status(report: pytest.TestReport) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """Category, letter and word of an unset or undecided test, as pytest's terminal has them; or None."""
     written = getattr(report, _RESULT, None)
-    if written is None or written["verdict"] != UNSET or not report.passed or is_expected(report):
+    verdict = written["verdict"] if written is not None else None
+    if verdict not in _OPEN or not report.passed or is_expected(report):
         return None
-    return UNSET, "u", (UNSET.upper(), {"yellow": True})
+    return verdict, _OPEN[verdict], (verdict.upper(), {"yellow": True})
 
 
 def is_expected(report: pytest.TestReport) -> bool:

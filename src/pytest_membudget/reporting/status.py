@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..budgets.verdict import OVER, UNSET, WITHIN
+from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN
 from ..results.comparison import (
     EXPIRED,
     GROWN,
@@ -48,6 +48,7 @@ _BY_STATUS = {
 }
 _BY_VERDICT = {
     "over": (FAILURE, "over budget"),
+    "undecided": (WARNING, "undecided"),
     "unset": (WARNING, "unset"),
     "error": (FAILURE, "not checked"),
     "skipped": (NOTICE, "skipped"),
@@ -116,6 +117,8 @@ class ReportedTest:
         takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
         if self.excess_bytes and limit is not None and not self.result.has_outgrown_lock:
             return f"{takes}, {gib_text(self.excess_bytes)} over its budget of {gib_text(limit)}."
+        if self.result.verdict == UNDECIDED:
+            return f"{takes} by formulas; undecided: {code(self.result.reason)}."
         if self.result.verdict == "over":  # over by a component, by host memory or by another figure
             return f"{takes}: {code(self.result.reason)}."
         small = f" That is under 1%: {SMALL}" if self.result.is_small else ""
@@ -146,6 +149,8 @@ class ReportedTest:
             return f"Undo the growth, or allow it: {RAISE_COMMAND}."
         if result.lock is not None and result.lock.status in OUTDATED and self.level in (NOTICE, WARNING):
             return f"Update the lock file: {UPDATE_COMMAND}."
+        if self.word == UNDECIDED:
+            return "Let a library run it (implementation: transformers, torchtitan, megatron or plain)."
         if self.word == "unset":
             return f"Set a limit: write {result.limit_to_write}."
         if status == SHRUNK:
@@ -200,7 +205,9 @@ def is_notable(document: Document) -> bool:
 def _reported(result: TestResult) -> ReportedTest:
     verdict, status = result.verdict, result.status
     level, word = _BY_VERDICT[verdict]
-    if status is not None and (verdict == WITHIN or (verdict in (OVER, UNSET) and status in _KNOW_OVER)):
+    if status is not None and (
+        verdict == WITHIN or (verdict in (OVER, UNDECIDED, UNSET) and status in _KNOW_OVER)
+    ):
         level, word = _BY_STATUS[status]
         if status == UNCHANGED and result.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"

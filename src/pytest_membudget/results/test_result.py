@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final
 
 from ..budgets.budget import Budget
-from ..budgets.verdict import ERROR, OVER, UNSET, VERDICTS, WITHIN, suggested_gib
+from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
 from ..caveats import METHOD, UNCHECKED, Caveat
 from ..json_object import JsonObject, LineNumber, Lines, one_of
 from ..memory_report import MemoryReport
@@ -109,7 +109,7 @@ class TestResult(JsonObject):
         """Whether the test takes more than its budget allows, or more than at the base."""
         if self.verdict == OVER:
             return self.status not in EXCUSING
-        return self.verdict == WITHIN and self.status in FAILING
+        return self.verdict in (WITHIN, UNDECIDED) and self.status in FAILING
 
     @property
     def fails(self) -> bool:
@@ -135,7 +135,9 @@ class TestResult(JsonObject):
         """A limit that its figure keeps to, as it is written where its budget is; empty without a figure."""
         if self.figure is None:
             return ""
-        limit = self.syntax.pair.format("gib", f"{suggested_gib(self.figure.peak_bytes):g}")
+        limit = self.syntax.pair.format(
+            "gib", f"{suggested_gib(self.figure.bound_bytes(self.figure.peak_bytes)):g}"
+        )
         return f"@pytest.mark.{MARKER}({limit})" if self.selected else limit
 
     @property

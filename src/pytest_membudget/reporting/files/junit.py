@@ -13,7 +13,7 @@ from ..status import FAILURE, ReportedTest, reported_tests
 #: The prefix of all names of properties; tests record properties of the same files.
 PREFIX = "membudget."
 #: Verdicts of tests that have neither passed nor failed.
-_SKIPPED = ("skipped", "unset")
+_SKIPPED = ("skipped", "undecided", "unset")
 #: Most holders or findings that the text of a failure lists.
 _CAUSES = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ...budgets.verdict import SKIPPED, UNSET
+from ...budgets.verdict import SKIPPED, UNDECIDED, UNSET
 from ...memory_report import MemoryReport
 from ...results.comparison import (
     SHRUNK,
@@ -68,6 +68,9 @@ def _lines_below(
     for row in rows:
         if row.lock is not None and row.lock.status == SHRUNK:
             yield f"{SHRUNK}: {row.nodeid} {row.lock.reason}"
+    for row in rows:
+        if row.verdict == UNDECIDED:
+            yield f"undecided: {row.nodeid}: {row.reason}"
     unset = [row for row in rows if row.verdict == UNSET]
     for row in unset[:_UNSET]:
         remedy = f"{';' if row.lock is None else ', or'} write {row.limit_to_write}"
@@ -111,10 +114,12 @@ def _status_word(row: TestResult) -> str | None:
 def _counts(rows: Sequence[TestResult], unchecked: int, not_run: int) -> Iterator[str]:
     """The parts of the last line: verdicts, the lock file, the base, measurements, and what did not run."""
     verdicts = Counter(row.verdict for row in rows)
-    within, over, unset, failed = (verdicts[word] for word in ("within", "over", "unset", "error"))
+    within, over, undecided, unset = (verdicts[word] for word in ("within", "over", "undecided", "unset"))
+    failed = verdicts["error"]
     cached = sum(row.cached for row in rows)
-    counts = [f"{within} within", f"{over} over", *_counted((unset, "unset"), (cached, "from cache"))]
-    yield f"{within + over + unset} estimated ({', '.join(counts)})"
+    more = _counted((undecided, "undecided"), (unset, "unset"), (cached, "from cache"))
+    counts = [f"{within} within", f"{over} over", *more]
+    yield f"{within + over + undecided + unset} estimated ({', '.join(counts)})"
     yield from _counted((failed, "without an estimate"))
     locked = Counter(row.lock.status for row in rows if row.lock is not None)
     if locked:

@@ -4,14 +4,10 @@ Counts are those of the Hugging Face hub's safetensors index or of the model's o
 a count can be looked up. Each was found again in 2026-11, digit for digit, in public repositories:
 
 - in keras-team/keras-hub's presets (71453d08f), another implementation: Llama 3 8B, Llama 2 7B, Mistral,
-  Mixtral, Qwen2.5, Qwen3 8B and 30B-A3B, Qwen1.5-MoE, Gemma 7B, Gemma 2 2B, Gemma 3 1B, Phi-3, GPT-2 and XL,
-  BERT-large, T5-base;
-- in torchvision's table of weights, huggingface.js' tests and the model's card: ViT-B/16, ViT-L/16; RoBERTa;
-  GPT-NeoX;
+  Mixtral, Qwen2.5, Qwen3 8B and 30B-A3B, Qwen1.5-MoE, Gemma 7B, Gemma 2 2B, Gemma 3 1B, Phi-3, GPT-2 and XL;
+- in the model's card: GPT-NeoX;
 - in repositories that quote the hub or have counted the loaded model: the other ones but Falcon 7B, whose
   checkpoint has the tied head's copy too. They are weaker witnesses, but not ours.
-
-test_hugging_face_tensors holds every family, tensor by tensor, against transformers' own modules.
 """
 
 
@@ -121,31 +117,6 @@ PUBLISHED = {
         ),
         331_196_416,
         "hf.co/facebook/opt-350m",
-    ),
-    "BERT-large": (
-        of("bert", 1024, 4096, 24, 16, architectures=["BertModel"]),
-        335_141_888,
-        "hf.co/google-bert/bert-large-uncased; the paper says 340M (arXiv 1810.04805)",
-    ),
-    "RoBERTa-base": (
-        of("roberta", max_position_embeddings=514, type_vocab_size=1),
-        124_697_433,
-        "hf.co/FacebookAI/roberta-base, safetensors, without position_ids",
-    ),
-    "T5-base": (
-        of("t5", d_model=768, d_ff=3072, num_layers=12, num_heads=12),
-        222_903_552,
-        "hf.co/google-t5/t5-base, safetensors",
-    ),
-    "ViT-B/16": (
-        of("vit", num_labels=1000),
-        86_567_656,
-        "docs.pytorch.org, torchvision vit_b_16, num_params",
-    ),
-    "ViT-L/16": (
-        of("vit", 1024, 4096, 24, 16, num_labels=1000),
-        304_326_632,
-        "docs.pytorch.org, torchvision vit_l_16, num_params",
     ),
     "SmolLM2-135M": (
         of("llama", 576, 1536, 30, 9, vocab_size=49152, num_key_value_heads=3, tie_word_embeddings=True),

@@ -1,0 +1,64 @@
+"""From a rank's moments to its MemoryReport."""
+
+from __future__ import annotations
+
+from .. import components
+from ..caveats import HOW, Caveat
+from ..hardware.gpus import find_gpu
+from ..memory_report import Holder, MemoryReport, PeakBytes
+from ..scenarios.job import Job
+from .margins import kinds_of, margin_of
+from .peaks import Components, RankFigure, figures_of
+
+#: What ``MemoryReport.kind`` says of arithmetic.
+ANALYTIC = "analytic"
+
+
+def reports_of(job: Job, metric: str, gpu: str | None) -> tuple[MemoryReport, ...]:
+    """A report for each pipeline stage of ``job``. ``gpu``: the card whose CUDA context the device's metric
+    has.
+
+    Raises ``UsageMistake`` where there is no arithmetic for the job.
+    """
+    margin, kinds = margin_of(job, metric), " and ".join(dict.fromkeys(kinds_of(job)))
+    context_bytes = find_gpu(gpu).context_bytes if gpu is not None else 0
+    return tuple(_report(figure, metric, context_bytes, margin, kinds) for figure in figures_of(job))
+
+
+def _report(figure: RankFigure, metric: str, context_bytes: int, margin: float, kinds: str) -> MemoryReport:
+    peak = figure.peak
+    sums = _whole(peak.components)
+    size_bytes = sum(sums.values())
+    if metric == "device":
+        sums[components.CONTEXT] = context_bytes
+    lines = [
+        f"by formulas: at {peak.name}; up to {margin:.0%} more was measured of published jobs ({kinds})",
+    ]
+    if figure.ranks > 1:
+        lines.append(f"ranks {figure.rank} to {figure.rank + figure.ranks - 1} are identical")
+    return MemoryReport(
+        kind=ANALYTIC,
+        metric=metric,
+        peak=PeakBytes(size_bytes, size_bytes, size_bytes, size_bytes + context_bytes),
+        components=sums,
+        holders=_holders(sums),
+        rank=figure.rank,
+        host=_host(figure) if any(figure.host.values()) else None,
+        caveats=tuple(Caveat(HOW, line) for line in lines),
+        margin=margin,
+    )
+
+
+def _whole(sizes: Components) -> dict[str, int]:
+    return dict.fromkeys(components.COMPONENTS, 0) | {name: round(size) for name, size in sizes.items()}
+
+
+def _holders(sums: dict[str, int]) -> tuple[Holder, ...]:
+    held = sorted(sums.items(), key=lambda one: -one[1])
+    return tuple(Holder(size, 1, name, operator="by formulas") for name, size in held if size)
+
+
+def _host(figure: RankFigure) -> MemoryReport:
+    sums = _whole(figure.host)
+    total = sum(sums.values())
+    return MemoryReport(ANALYTIC, "allocated", PeakBytes(total, total, total, total), sums, rank=figure.rank)
