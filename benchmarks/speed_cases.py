@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -11,9 +10,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks import start_up
 from benchmarks.start_up import cpu_seconds, quiet_environment
@@ -50,6 +48,7 @@ _GRID = f"""
 budgets:
   - name: a
     gib: 1000
+    implementation: formulas
     model: {_LLAMA}
     grid:
       micro_batch: [1, 2, 3, 4, 5]
@@ -60,8 +59,6 @@ budgets:
 """
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 _ESTIMATED = (*_PYTEST, "--membudget", "--collect-only")
-_DEEPSEEK = Path(__file__).parents[1] / "examples" / "configs" / "deepseek-v3.json"
-_LLAMA_70B = _DEEPSEEK.with_name("llama-3-70b.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,50 +154,6 @@ def thousand(rounds: int) -> Iterator[Figure]:
     yield Figure("1,000 distinct analytic budgets", min(runs), 5.0, how, "s")
 
 
-def single(rounds: int) -> Iterator[Figure]:
-    """One analytic estimate of a shape that was not asked for before."""
-    for name, job in _jobs():
-        _estimated(job)
-        jobs = [replace(job, sequence=job.sequence + 128 * number) for number in range(1, 5 * rounds)]
-        how = f"with its report, processor time, the least of {len(jobs)}, each of another sequence"
-        yield Figure(f"analytic estimate: {name}", 1000 * min(map(_estimated, jobs)), 10.0, how, "ms")
-
-
-def _estimated(job: Any) -> float:
-    from pytest_membudget.formulas.estimate import estimate
-    from pytest_membudget.formulas.figures import report_of
-
-    began = time.process_time()
-    for figure in estimate(job):
-        report_of(figure)
-    return time.process_time() - began
-
-
-def _jobs() -> Iterator[tuple[str, Any]]:
-    from pytest_membudget.formulas.inputs.hugging_face import read_config
-    from pytest_membudget.formulas.job import Checkpointing, DataParallel, Degrees, Job, Precision
-
-    t5 = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
-    yield "Gemma 2 9B", Job(read_config({"model_type": "gemma2"}), sequence=4096)
-    yield "DeepSeek-V3", Job(read_config(json.loads(_DEEPSEEK.read_text())), sequence=4096)
-    yield "T5 base", Job(read_config(t5), sequence=512)
-    degrees = Degrees(data_parallel_shard_degree=32, tensor_parallel_degree=8, pipeline_parallel_degree=8)
-    parallel = DataParallel("zero1")
-    yield (
-        "Llama 3 70B on 2,048 GPUs",
-        Job(
-            read_config(json.loads(_LLAMA_70B.read_text())),
-            implementation="torchtitan",
-            sequence=8192,
-            accumulation=16,
-            degrees=degrees,
-            data_parallel=parallel,
-            precision=Precision("pure", "bf16"),
-            checkpointing=Checkpointing("full"),
-        ),
-    )
-
-
 def pair(medians: Mapping[str, float], one: str, other: str) -> str:
     """The two seconds of a figure."""
     return f"{medians[one]:.2f} s of {medians[other]:.2f} s"
@@ -212,5 +165,4 @@ CASES: tuple[Callable[[int], Iterator[Figure]], ...] = (
     at_once,
     unchanged,
     thousand,
-    single,
 )

@@ -80,17 +80,6 @@ def test_an_unknown_way_of_measuring_is_refused_with_those_there_are(pyproject, 
     assert "write one of 'auto', 'off', 'require'" in refusal_of(pyproject)
 
 
-@pytest.mark.parametrize("value", ['"5"', "5", "0.05", '"-5%"', '"five%"', '"5 %"'])
-def test_a_disagreement_is_a_percentage(pyproject, value):
-    write_table(pyproject, f"max_disagreement = {value}")
-    assert "write a percentage, as in max_disagreement = '5%'" in refusal_of(pyproject)
-
-
-def test_a_disagreement_is_read_as_a_fraction(pyproject):
-    write_table(pyproject, 'max_disagreement = "2.5%"')
-    assert load_settings(pyproject, {}).max_disagreement == 0.025
-
-
 def test_every_mistake_is_reported_with_its_line(pyproject):
     write_table(pyproject, "", "timeout = 0", "metrics = 3", "waivers = [3]")
     text = refusal_of(pyproject, measure="cuda")

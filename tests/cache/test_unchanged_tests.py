@@ -145,7 +145,7 @@ def test_what_the_test_does_not_depend_on_changes_nothing(project, monkeypatch):
     project.write("tests/test_others.py", "def test_nothing():\n    pass\n")
     project.write("data/more.txt", "1")
     project.write("src/numpy/readme.txt", "a folder of a package's name comes after the package\n")
-    settings = "[tool.ruff]\nline-length = 100\n[tool.membudget]\ntimeout = 100\nmax_disagreement = '9%'\n"
+    settings = "[tool.ruff]\nline-length = 100\n[tool.membudget]\ntimeout = 100\n"
     project.write("pyproject.toml", PYPROJECT + settings)
     monkeypatch.setenv("SIZE_GIB", "1")
 

@@ -84,7 +84,7 @@ FILES = {
         def test_of_ranks(): ...
         @pytest.mark.mem_budget(gib=400)
         def test_small(): ...
-        @pytest.mark.mem_budget(gib=1, scenario="../../jobs.membudget.yaml::a-small-model")
+        @pytest.mark.mem_budget(gib=1)
         def test_both_figures(): ...
         @budget
         def test_measured_is_another(): ...
@@ -151,12 +151,12 @@ WHOLE = (
     f"{REASON}, its last lines",
     "Ranks by their peaks (16 of 16 traced):",
     "disagreement: ",
+    "estimate measured ratio",
     "a_program_that_does_not_exist.py",
     f"waived: {LONG}::test_over_and_waived",
     f"grown: takes 2.00 GiB (200.0%) more than at the base; max_growth='1%' allows less {LONG}:",
     f"removed since the base: {LONG}::test_that_was_there_at_the_base",
     "unused waiver: *::test_that_is_not_there_any_longer: there is no such test",
-    "analytic traced ratio measured ratio",
     "mem_budget(gibs=2)",
     "* data assumed or memory not modelled; --membudget-strict fails none of these 1",
 )

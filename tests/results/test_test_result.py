@@ -71,10 +71,9 @@ def test_the_same_verdict_keeps_the_estimates_reason():
     assert measured.measurements == (figure(2, "measured"),)
 
 
-def test_the_worst_estimate_is_of_the_tests_own_and_of_no_scenario():
-    both = result(estimates=(figure(1), figure(2, rank=1), figure(9, "analytic")))
+def test_the_worst_estimate_is_of_the_rank_that_takes_most():
+    both = result(estimates=(figure(1), figure(2, rank=1)))
 
-    assert both.own_estimates == (figure(1), figure(2, rank=1))
     assert both.worst_estimate == figure(2, rank=1)
 
 

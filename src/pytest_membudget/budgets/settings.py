@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -44,12 +43,6 @@ def _day(written: object) -> datetime.date:
         return datetime.date.fromisoformat(str(written))
     except ValueError:
         raise ValueError("write a day, as in expires = 2026-12-31") from None
-
-
-def _percentage(written: object) -> float:
-    if isinstance(written, str) and re.fullmatch(r"\d+(\.\d+)?%", written):
-        return float(written.removesuffix("%")) / 100
-    raise ValueError("write a percentage, as in max_disagreement = '5%'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +111,6 @@ class Settings:
         ON,
     )
     strict: bool = described(FLAG, "Budgets that were not checked, or not all of them, are failures.", False)
-    max_disagreement: float = described(
-        parsed("percentage", _percentage),
-        "The difference of estimate and measurement from which the summary reports it.",
-        0.05,
-        without="5%",
-    )
-    """As a fraction."""
     gpus_file: str | None = described(
         text("gpus.yaml"), "A file of custom GPUs, relative to pyproject.toml's folder.", None
     )
@@ -157,7 +143,8 @@ class Settings:
         return {"gpu": self.gpu, "metric": self.metric, "max_growth": self.max_growth}
 
 
-SETTINGS: Final[Table] = table_of(Settings, "key")
+_GONE: Final = {"max_disagreement": "a measurement that differs by 5% is always reported; leave it out"}
+SETTINGS: Final[Table] = table_of(Settings, "key", gone=_GONE)
 
 
 def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:

@@ -57,7 +57,7 @@ _XDISTS_OWN = "no:terminal"
 #: Settings that only affect what is done with an estimate; the worker's device is a separate fact.
 _JUDGING = frozenset(
     {
-        "measure", "max_disagreement", "max_growth", "tolerance", "timeout", "cache", "waivers", "processes",
+        "measure", "max_growth", "tolerance", "timeout", "cache", "waivers", "processes",
         "strict", "tests", "lift_cuda_skips",
     }
 )  # fmt: skip

@@ -62,7 +62,7 @@ def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) ->
     if result.verdict == ERROR:
         return replace(result, without_strict=ERROR)
     first, _ = found[0]
-    peak_bytes = max((report.peak_bytes for report in result.own_estimates), default=0)
+    peak_bytes = max((report.peak_bytes for report in result.estimates), default=0)
     if waiver is not None and not waiver.has_expired(today) and peak_bytes <= waiver.ceiling_bytes:
         reason = f"{waiver.reason} (not checked, until {waiver.expires}): {first}"
         known = result.comparison or Comparison(UNCHANGED)

@@ -177,20 +177,19 @@ def _state_type(optimizer: Optimizer, part: Part, rank: Rank) -> float:
 
 
 def _temporaries(trained: list[Part], shards: list[float], rank: Rank) -> float:
-    """AdamW's one list of square roots with foreach (torch.optim's default on CUDA); fused kernels have
-    none.
+    """AdamW's list of square roots with foreach, torch.optim's default on CUDA; fused kernels have none.
+
+    A loop has the largest parameter's and their quotient; a step in backward the list of one parameter.
     """
     optimizer = rank.job.optimizer
-    if (
-        rank.is_megatron
-        or optimizer.implementation == "fused"
-        or optimizer.bits in (4, 8)
-        or not _has_roots(optimizer)
-    ):
+    is_small = optimizer.implementation == "fused" or optimizer.bits in (4, 8)
+    if rank.is_megatron or is_small or not _has_roots(optimizer):
         return 0
-    one = max((size / part.count for part, size in zip(trained, shards, strict=True)), default=0)
-    is_loop = optimizer.implementation == "loop" or optimizer.in_backward or optimizer.library != "torch"
-    return (one if is_loop else sum(shards)) * (4 if optimizer.keeps_master else trained_type(rank))
+    size = 4 if optimizer.keeps_master else trained_type(rank)
+    one = max((shard / part.count for part, shard in zip(trained, shards, strict=True)), default=0)
+    if optimizer.implementation == "loop" or optimizer.library != "torch":
+        return 2 * one * size
+    return size * (one if optimizer.in_backward else sum(shards))
 
 
 def _has_roots(optimizer: Optimizer) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from ..budgets.settings import Settings
 from ..errors import UsageMistake
 from ..reporting.files.json_file import write_report
-from ..reporting.terminal.console import disagreements, summary_lines
+from ..reporting.terminal.console import disagreement, summary_lines
 from ..reporting.terminal.fitting import folded
 from ..results.comparison import ComparedSession
 from .lock_file import Locking
@@ -159,7 +159,7 @@ class Summary:
             tests = "test without a mark takes" if without_memory == 1 else "tests without a mark take"
             yield f"{without_memory} {tests} no GPU memory: skipped", {}
         for result in self._results.in_order():
-            for text in disagreements(result, self._settings.max_disagreement):
+            if text := disagreement(result):
                 yield f"disagreement: {text}", {"yellow": True}
         for reason, count in sorted(Counter(self._not_cached.values()).items()):
             first = min(test for test, why in self._not_cached.items() if why == reason)

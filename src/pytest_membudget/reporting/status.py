@@ -113,7 +113,7 @@ class ReportedTest:
         figure, limit = self.result.figure, self.result.limit_bytes
         if figure is None:
             return ""
-        on_rank = f" on rank {figure.rank}" if len(self.result.own_estimates) > 1 else ""
+        on_rank = f" on rank {figure.rank}" if len(self.result.estimates) > 1 else ""
         takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
         if self.excess_bytes and limit is not None and not self.result.has_outgrown_lock:
             return f"{takes}, {gib_text(self.excess_bytes)} over its budget of {gib_text(limit)}."

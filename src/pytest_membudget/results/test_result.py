@@ -52,7 +52,7 @@ class TestResult(JsonObject):
     cached: bool = False
     """Whether the estimate comes from the cache."""
     estimates: tuple[MemoryReport, ...] = ()
-    """Reports of the ranks, then those of the scenario that the budget names."""
+    """Reports of the ranks."""
     measurements: tuple[MemoryReport, ...] = ()
     not_measured: Lines = ""
     """Why it was not measured."""
@@ -146,15 +146,10 @@ class TestResult(JsonObject):
         return self.budget.gpus if self.budget is not None else 1
 
     @property
-    def own_estimates(self) -> tuple[MemoryReport, ...]:
-        """The estimates of the test itself, without those of its scenario."""
-        return tuple(estimate for estimate in self.estimates if estimate.kind == self.estimates[0].kind)
-
-    @property
     def caveats(self) -> tuple[Caveat, ...]:
         """The caveats of the verdict, each once: the estimates', unless the budget was measured."""
         holds_host = self.budget is not None and self.budget.host_gib is not None  # which is not measured
-        reports = self.own_estimates if holds_host or not self.measurements else self.measurements
+        reports = self.estimates if holds_host or not self.measurements else self.measurements
         return tuple(dict.fromkeys(caveat for report in reports for caveat in report.caveats))
 
     @property
@@ -179,7 +174,7 @@ class TestResult(JsonObject):
     @property
     def worst_estimate(self) -> MemoryReport | None:
         """The estimate of the rank that takes most."""
-        return _largest(self.own_estimates)
+        return _largest(self.estimates)
 
     @property
     def worst_measurement(self) -> MemoryReport | None:
@@ -198,14 +193,7 @@ class TestResult(JsonObject):
     @property
     def estimate_of_verdict(self) -> MemoryReport | None:
         """The estimate of the rank that decides the verdict; without one, of the rank that takes most."""
-        return _of_rank(self.own_estimates, self.rank) or self.worst_estimate
-
-    @property
-    def scenario_figure(self) -> MemoryReport | None:
-        """The analytic figure of the scenario: of the same rank as the estimate, else the largest."""
-        others = tuple(one for one in self.estimates if one.kind != self.estimates[0].kind)
-        estimate = self.estimate_of_verdict
-        return _of_rank(others, estimate.rank if estimate is not None else None) or _largest(others)
+        return _of_rank(self.estimates, self.rank) or self.worst_estimate
 
     @property
     def estimate_and_measurement(self) -> tuple[MemoryReport, MemoryReport] | None:
@@ -216,7 +204,7 @@ class TestResult(JsonObject):
         worst, measurement = self.worst_estimate, self.worst_measurement
         if worst is None or measurement is None:
             return None
-        return _of_rank(self.own_estimates, measurement.rank) or worst, measurement
+        return _of_rank(self.estimates, measurement.rank) or worst, measurement
 
 
 def with_measurement(result: TestResult, measured: TestResult) -> TestResult:

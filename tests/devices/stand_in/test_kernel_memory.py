@@ -5,16 +5,10 @@ formulas of PyTorch's and CUB's sources. They depend on what the stand-in says o
 multiprocessors and threads, and the code that was compiled for it.
 """
 
-import itertools
-
 import pytest
 import torch
-from allocations import peak_of, requests, without
+from allocations import requests, without
 from torch.nn.attention import SDPBackend, sdpa_kernel
-
-from pytest_membudget.formulas.kernels.column_sum import column_sum
-from pytest_membudget.formulas.kernels.embeddings import embedding_backward
-from pytest_membudget.hardware.gpus import find_gpu
 
 aten = torch.ops.aten
 F = torch.nn.functional
@@ -117,7 +111,7 @@ CALLS = {
             4 * 2638 * 64,
         ],
     ),
-    # split over the keys by 16: see tests/formulas/kernels/test_attention.py
+    # split over the keys by 16 (num_splits_heuristic, csrc/flash_attn of pytorch/pytorch)
     "flash attention of one query": (
         lambda: attention(FLASH, heads(count=8, rows=1), heads(count=8, rows=4096)),
         [2 * 8 * 128, 4 * 8],
@@ -143,47 +137,6 @@ def test_a_call_takes_its_results_and_these(stand_in, name):
     rest = without(stand_in(requested, name), *results, *temporaries)
 
     assert [size for size in rest if size > SMALL_BYTES] == []
-
-
-SUMS = [*itertools.product((1, 100, 1024, 10_000), (64, 1000, 4097, 32_000), (2, 4))]
-#: Indices, rows and width of the table, bytes of a number: sums take the most, or the sort of narrow ones.
-LOOKUPS = [*itertools.product((512, 4096, 20_000), (100, 1000, 32_000, 128_256), (4, 1024), (2, 4))]
-TYPES = {2: HALF, 4: torch.float32}
-
-
-def sums_over_rows(sizes):
-    """In addition to the matrix."""
-    return [requests(of(empty(rows, columns, dtype=TYPES[size]).sum, 0)) for rows, columns, size in sizes]
-
-
-def peaks_of_lookups(sizes):
-    """Of the backward of tables, in addition to the indices and the gradient of what was looked up."""
-    peaks = []
-    for tokens, rows, width, size in sizes:
-        gradient, indices = empty(tokens, width, dtype=TYPES[size]), empty(tokens, dtype=INT64)
-        peaks.append(peak_of(of(aten.embedding_dense_backward, gradient, indices, rows, -1, False)))
-    return peaks
-
-
-@pytest.mark.parametrize("card", [A100, H100, L4])
-def test_formulas_know_what_a_sum_over_rows_takes(stand_in, card):
-    expected = [
-        [columns * size, *column_sum(rows, columns, size, find_gpu(card))] for rows, columns, size in SUMS
-    ]
-
-    assert stand_in(sums_over_rows, SUMS, gpu=card) == expected
-
-
-def test_formulas_know_what_the_backward_of_a_table_takes(stand_in):
-    gpu = find_gpu(A100)
-    expected = [
-        rows * width * size + sum(embedding_backward(tokens, rows, width, size, gpu))
-        for tokens, rows, width, size in LOOKUPS
-    ]
-
-    found = stand_in(peaks_of_lookups, LOOKUPS)
-
-    assert all(0 <= peak - known < SMALL_BYTES for peak, known in zip(found, expected, strict=True))
 
 
 def has_own_code():

@@ -1,176 +1,114 @@
-"""Closed forms of optimizers' states and steps against torch's own optimizers on the stand-in.
+"""States and steps of torch's own optimizers on the stand-in, by hand, and the arithmetic's table of them.
 
 Bytes are what is asked for, before rounding: sizes are odd, so that a wrong list or a forgotten copy shows.
 """
 
-import itertools
-from dataclasses import replace
+import json
+import math
 
 import pytest
 import torch
 
-from pytest_membudget.formulas import states
-from pytest_membudget.formulas.job import Job, Optimizer, Precision
-from pytest_membudget.formulas.local_tensors import LocalTensor
-from pytest_membudget.formulas.model import Attention, FeedForward, Layer, Model, Stack
-from pytest_membudget.formulas.terms import total_bytes
+from pytest_membudget.formulas.model_states import states_of
+from pytest_membudget.formulas.ranks import Rank
+from pytest_membudget.formulas.sources import decoder_of
+from pytest_membudget.scenarios.job import Job, Model, Optimizer, Precision
 
 #: Parameters in their order: matrices and vectors of odd sizes, the largest neither first nor last.
-SHAPES = ((301, 203), (203,), (1009, 401), (7, 5, 3), (401,), (513, 129), (129,))
+SHAPES = ((301, 203), (203,), (1009, 401), (401,), (513, 129), (129,))
+MATRICES = [shape for shape in SHAPES if len(shape) == 2]
+NUMBERS = sum(map(math.prod, SHAPES))
+LARGEST = 1009 * 401
+#: A step's count, a number of 4 bytes a parameter, is on the card where a fused kernel or a capture reads it.
+COUNTS = 4 * len(SHAPES)
+FP32 = 4
 
 
-def job(optimizer, **fields):
-    layer = Layer(Attention(heads=1, kv_heads=1, head_dim=8), FeedForward(intermediate=8))
-    model = Model("none", "LlamaForCausalLM", vocab=8, decoder=Stack(((layer, 1),), hidden=8))
-    return Job(model, optimizer=optimizer, **fields)
-
-
-def tensors(shapes, kinds):
-    return [
-        LocalTensor(f"p{number}", tuple(shape), "feed_forward", kind)
-        for number, (shape, kind) in enumerate(zip(shapes, kinds, strict=True))
-    ]
-
-
-def stepped(shapes, kinds, make, steps=2, clips=False, in_backward=False):
+def stepped(shapes, make, steps=2, in_backward=False):
     """Parameters with gradients, ``steps`` steps of an optimizer: runs on the stand-in."""
-    types = {"fp32": torch.float32, "bf16": torch.bfloat16}
-    parameters = [
-        torch.nn.Parameter(torch.zeros(shape, dtype=types[kind], device="cuda"))
-        for shape, kind in zip(shapes, kinds, strict=True)
-    ]
+    parameters = [torch.nn.Parameter(torch.zeros(shape, device="cuda")) for shape in shapes]
+    name, arguments = make
     lists = [[one] for one in parameters] if in_backward else [parameters]
-    optimizers = [optimizer_of(*make, some) for some in lists]
+    optimizers = [getattr(torch.optim, name)(some, **arguments) for some in lists]
     for parameter in parameters:
         parameter.grad = torch.zeros_like(parameter)
     for _ in range(steps):
-        if clips:
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         for optimizer in optimizers:
             optimizer.step()
-    kept = [value for each in optimizers for state in each.state.values() for value in state.values()]
-    kept = [value for value in kept if isinstance(value, torch.Tensor)]
-    return [sum(value.nbytes for value in kept if value.is_cuda == on_card) for on_card in (True, False)]
 
 
-def optimizer_of(name, arguments, parameters):
-    if name == "transformers.Adafactor":
-        from transformers.optimization import Adafactor
-
-        return Adafactor(parameters, **arguments)
-    return getattr(torch.optim, name)(parameters, **arguments)
+def moments(count):
+    return count * NUMBERS * FP32
 
 
-FP32, BF16, MIXED = ["fp32"] * 7, ["bf16"] * 7, [*3 * ["bf16", "fp32"], "bf16"]
-NAMES = [
-    "AdamW",
-    "Adam",
-    "NAdam",
-    "RAdam",
-    "Adamax",
-    "Adadelta",
-    "SGD",
-    "Adagrad",
-    "RMSprop",
-    "ASGD",
-    "Rprop",
+FACTORED = sum(FP32 * (sum(shape) if len(shape) == 2 else shape[0]) for shape in SHAPES)
+MUON = sum(FP32 * math.prod(shape) for shape in MATRICES)
+#: Optimizer and arguments, bytes of its states on the card, of the step's temporaries where they are simple.
+CASES = [
+    ("AdamW", {}, moments(2), moments(1)),
+    ("Adam", {"foreach": False}, moments(2), None),
+    ("AdamW", {"foreach": False}, moments(2), None),
+    ("AdamW", {"fused": True}, moments(2) + COUNTS, 0),
+    ("AdamW", {"amsgrad": True}, moments(3), moments(1)),
+    ("SGD", {}, 0, 0),
+    ("SGD", {"momentum": 0.9}, moments(1), None),
+    ("Adagrad", {}, moments(1), None),
+    ("RMSprop", {}, moments(1), None),
+    ("RMSprop", {"momentum": 0.9}, moments(2), None),
+    ("Adadelta", {}, moments(2), None),
+    ("Adamax", {}, moments(2), None),
+    ("Adafactor", {}, FACTORED, None),
+    ("Muon", {}, MUON, None),
 ]
 
 
-def of_torch():
-    """Optimizers with and without what changes what they take: name, arguments, fields of ours."""
-    for name in NAMES:
-        yield name, {}, {}
-        if name not in ("AdamW", "ASGD", "Rprop"):
-            yield name, {"weight_decay": 0.1}, {"has_l2": True}
-    yield "AdamW", {"amsgrad": True}, {"amsgrad": True}
-    yield "RMSprop", {"centered": True, "momentum": 0.9}, {"centered": True, "momentum": True}
-    for nesterov, decay in itertools.product((False, True), (0, 0.1)):
-        arguments = {"momentum": 0.9, "nesterov": nesterov, "weight_decay": decay}
-        yield "SGD", arguments, {"momentum": True, "nesterov": nesterov, "has_l2": decay > 0}
+@pytest.mark.parametrize(("name", "arguments", "states", "temporaries"), CASES)
+def test_a_step(trace, name, arguments, states, temporaries):
+    shapes = MATRICES if name == "Muon" else SHAPES
+
+    traced = trace(stepped, shapes, (name, arguments))
+
+    assert traced.optimizer_states == states
+    assert traced.parameters == traced.gradients == FP32 * sum(map(math.prod, shapes))
+    if temporaries is not None:
+        assert traced.temporaries == temporaries
 
 
-def cases():
-    """An optimizer of ours, torch's, the parameters' number types, and options of a run."""
-    for name, arguments, fields in of_torch():
-        ours, in_a_loop = Optimizer(name.lower(), **fields), {**arguments, "foreach": False}
-        yield ours, (name, arguments), FP32, ()
-        yield ours, (name, arguments), MIXED, ()
-        # RAdam rectifies from the sixth step on
-        steps = (8 if name == "RAdam" else 2,)
-        yield replace(ours, implementation="loop"), (name, in_a_loop), FP32, steps
-    for name in ("AdamW", "Adam"):
-        yield Optimizer(name.lower(), implementation="fused"), (name, {"fused": True}), FP32, ()
-    yield Optimizer("adamw", in_backward=True), ("AdamW", {}), FP32, (2, False, True)
-    for kinds in (FP32, BF16):
-        yield Optimizer("adafactor", implementation="foreach"), ("Adafactor", {"foreach": True}), kinds, ()
-        yield Optimizer("adafactor"), ("Adafactor", {}), kinds, ()
-        for beta1 in (None, 0.9):
-            ours = Optimizer("adafactor", library="transformers", has_first_moment=beta1 is not None)
-            yield ours, ("transformers.Adafactor", {"beta1": beta1}), kinds, ()
-        for nesterov in (True, False):
-            yield Optimizer("muon", nesterov=nesterov), ("Muon", {"nesterov": nesterov}), kinds, ()
+def test_a_loop_and_a_step_in_backward_have_one_parameters_temporaries(trace):
+    one_by_one = trace(stepped, SHAPES, ("AdamW", {}), 2, True)
+    loop = trace(stepped, SHAPES, ("AdamW", {"foreach": False}))
+
+    assert one_by_one.temporaries == FP32 * LARGEST
+    # its square roots and their quotient, beside the quotient of the parameter before
+    assert loop.temporaries == FP32 * (2 * LARGEST + 203)
 
 
-def named(case):
-    return "-".join(map(str, itertools.chain([case[1][0]], *case[1][1].items(), case[2][:2], case[3])))
+@pytest.mark.parametrize(
+    ("name", "arguments"), [(name, arguments) for name, arguments, *_ in CASES if "fused" not in arguments]
+)
+def test_the_arithmetic_has_as_many_moments(trace, name, arguments):
+    """A decoder whose parameters are a matrix of the layer's and the embedding: two of one shape."""
+    shape = {
+        "hidden": 64,
+        "layers": 1,
+        "heads": 1,
+        "intermediate": 64,
+        "vocab": 64,
+        "norm": "layer_without_weight",
+    }
+    ours = Optimizer(name.lower(), momentum="momentum" in arguments)
+    job = Job(
+        Model("shape", "m", json.dumps(shape)),
+        "formulas",
+        optimizer=ours,
+        precision=Precision("pure", "fp32"),
+    )
+    if arguments.get("amsgrad"):
+        pytest.skip("scenarios have no amsgrad")
+    found = states_of(Rank(job, decoder_of(job.model), 0))
+    matrices = 9 if name != "Muon" else 7  # AdamW's are the embedding's and the head's
 
+    traced = trace(stepped, ((64, 64),) * matrices, (name, arguments))
 
-@pytest.mark.parametrize("case", list(cases()), ids=named)
-def test_a_step(trace, case):
-    optimizer, make, kinds, options = case
-    shapes = [shape for shape in SHAPES if len(shape) == 2 or make[0] != "Muon"]
-    asked, some = job(optimizer), tensors(shapes, kinds[: len(shapes)])
-
-    traced = trace(stepped, shapes, kinds[: len(shapes)], make, *options)
-
-    on_card, on_host = traced.value
-    assert total_bytes(states.state_terms(some, asked)) == on_card == traced.optimizer_states
-    assert total_bytes(states.host_terms(some, asked)) == on_host
-    assert total_bytes(states.parameter_terms(some, asked)) == traced.parameters
-    assert total_bytes(states.gradient_terms(some, asked)) == traced.gradients
-    # one by one torch's Adafactor has a norm's two small buffers, which no formula here has: with them
-    # another moment can win
-    more = 2 * 512 if make == ("Adafactor", {}) else 0
-    assert 0 <= total_bytes(states.step_temporaries(some, asked)) - traced.temporaries <= more
-
-
-def test_clipping_before_a_fused_step(trace):
-    asked = job(Optimizer("adamw", implementation="fused", clips_gradients=True))
-
-    traced = trace(stepped, SHAPES, FP32, ("AdamW", {"fused": True}), 2, True)
-
-    taken = traced.requested - traced.parameters * 4 - 4 * len(SHAPES)
-    assert total_bytes(states.step_temporaries(tensors(SHAPES, FP32), asked)) == taken
-
-
-#: A layer's parameters, with three experts of two matrices each among them.
-LAYER = [((40, 64), 1), ((64, 40), 1), ((80, 64), 3), ((64, 72), 3), ((64,), 1)]
-
-
-@pytest.mark.parametrize("name", ["AdamW", "Rprop"])
-def test_a_loop_over_kinds_is_a_loop_over_every_parameter(trace, name):
-    """Of two layers. The most is there where an expert's first matrix comes after another expert's last."""
-    of_layer = [shape for shape, _ in LAYER]
-    every = [(60, 64), *2 * (*of_layer[:2], *3 * of_layer[2:4], of_layer[4]), (64, 80)]
-    kinds = [tensor_of("embedding", (60, 64), 1)]
-    kinds += [tensor_of("layers", shape, 2 * count) for shape, count in LAYER]
-    kinds += [tensor_of("head", (64, 80), 1)]
-    asked = job(Optimizer(name.lower(), implementation="loop"))
-
-    traced = trace(stepped, every, ["fp32"] * len(every), (name, {"foreach": False}))
-
-    assert total_bytes(states.step_temporaries(kinds, asked)) == traced.temporaries
-    assert total_bytes(states.state_terms(kinds, asked)) == traced.optimizer_states
-
-
-def tensor_of(layer, shape, count):
-    return LocalTensor(f"{layer} {shape}", shape, "feed_forward", "fp32", count, layer=layer)
-
-
-def test_gradients_of_megatrons_policy_are_fp32():
-    asked = job(Optimizer(), precision=Precision("megatron"))
-
-    terms = states.gradient_terms(tensors([(10, 10)], ["bf16"]), asked)
-
-    assert total_bytes(terms) == 400
+    of_adamw = 2 * 2 * 64 * 64 * FP32 if name == "Muon" else 0
+    assert found.optimizer == traced.optimizer_states + of_adamw

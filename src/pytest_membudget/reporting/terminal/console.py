@@ -29,6 +29,8 @@ _CHANGED = 10
 _UNSET = 20
 #: Distributions with other versions than at the base: most that the summary names.
 _VERSIONS = 20
+#: The share of a measurement from which an estimate is said to differ.
+_DISAGREEMENT = 0.05
 #: Components that the line of a disagreement names.
 _COMPONENTS = 3
 #: Reasons of tests that could not be measured anywhere, or need not be.
@@ -151,21 +153,16 @@ def _counted(*pairs: tuple[int, str]) -> list[str]:
     return [f"{count} {what}" for count, what in pairs if count]
 
 
-def disagreements(row: TestResult, most: float) -> list[str]:
-    """A line for each two figures of ``row`` that differ by more than the fraction ``most``."""
-    both, analytic, traced = row.estimate_and_measurement, row.scenario_figure, row.estimate_of_verdict
-    pairs = [("estimate", "measured", "the estimate", *both)] if both is not None else []
-    if analytic is not None and traced is not None:
-        pairs.append(("analytic", traced.kind, "the analytic figure", analytic, traced))
-    found = []
-    for name, other_name, subject, one, other in pairs:
-        ratio = one.peak_bytes / other.peak_bytes if other.peak_bytes else 1.0
-        if abs(ratio - 1) > most:
-            found.append(
-                f"{row.nodeid}: {name} {gib_text(one.peak_bytes)}, {other_name} "
-                f"{gib_text(other.peak_bytes)}, ratio {ratio:.3f}; {subject} has {_differences(one, other)}"
-            )
-    return found
+def disagreement(row: TestResult) -> str:
+    """The line on an estimate that differs from its measurement; empty for one that does not."""
+    if row.estimate_and_measurement is None:
+        return ""
+    estimate, measured = row.estimate_and_measurement
+    ratio = estimate.peak_bytes / measured.peak_bytes if measured.peak_bytes else 1.0
+    if abs(ratio - 1) <= _DISAGREEMENT:
+        return ""
+    sizes = f"estimate {gib_text(estimate.peak_bytes)}, measured {gib_text(measured.peak_bytes)}"
+    return f"{row.nodeid}: {sizes}, ratio {ratio:.3f}; the estimate has {_differences(estimate, measured)}"
 
 
 def _differences(one: MemoryReport, other: MemoryReport) -> str:

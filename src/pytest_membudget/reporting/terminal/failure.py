@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
 from ...memory_report import Holder, MemoryReport
@@ -64,13 +63,12 @@ def _figures(row: TestResult, width: int) -> list[str]:
     estimate, measurement = row.estimate_of_verdict, row.worst_measurement
     if estimate is None:
         return []
-    if measurement is not None or row.scenario_figure is not None:
-        lines = ["", *figures_table(row)]
-        lines += _all_ranks(row.measurements, row.gpus) if row.scenario_figure is None else []
-        lines += _holders(measurement or estimate, width)
+    if measurement is not None:
+        lines = ["", *figures_table(row), *_all_ranks(row.measurements, row.gpus)]
+        lines += _holders(measurement, width)
     elif estimate.peak_bytes or estimate.host is not None:
         lines = ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
-        lines += _all_ranks(row.own_estimates, row.gpus)
+        lines += _all_ranks(row.estimates, row.gpus)
         if row.host_bytes is not None and row.gpus > 1:
             held = gib_text(row.host_bytes)
             lines += ["", f"Host memory of the machine that holds most of it, all its ranks: {held}"]
@@ -132,29 +130,25 @@ def _is_about_host(row: TestResult) -> bool:
 
 
 def figures_table(row: TestResult) -> list[str]:
-    """A table of ``row``'s figures by component, at least two, and the ratio of each two neighbours."""
-    analytic, both = row.scenario_figure, row.estimate_and_measurement
-    estimate, measured = both if both is not None else (row.estimate_of_verdict, None)
-    figures = [one for one in (analytic, estimate, measured) if one is not None]
-    last = figures[-1]
-    is_other = estimate is not None and estimate.rank != last.rank
-    other = f", estimated on rank {estimate.rank}" if estimate is not None and is_other else ""
-    heads = [figure.kind for figure in figures] if analytic is not None else ["estimate", "measured"]
-    names = dict.fromkeys(name for figure in reversed(figures) for name in figure.components)
-    sizes = {name: [figure.components.get(name, 0) for figure in figures] for name in names}
-    sizes[f"= {_total_name(last)}"] = [figure.peak_bytes for figure in figures]
+    """Estimate and measurement of ``row`` by component, with their ratio."""
+    both = row.estimate_and_measurement
+    if both is None:
+        return []
+    estimate, measured = both
+    other = f", estimated on rank {estimate.rank}" if estimate.rank != measured.rank else ""
+    names = dict.fromkeys([*measured.components, *estimate.components])
+    sizes = {name: (estimate.components.get(name, 0), measured.components.get(name, 0)) for name in names}
+    sizes[f"= {_total_name(measured)}"] = (estimate.peak_bytes, measured.peak_bytes)
     return [
-        _peak_title(last.rank, row.gpus, other),
-        _line("", f"{heads[0]:>12}", *(f" {head:>12}{'ratio':>7}" for head in heads[1:])),
-        *(_sizes_line(name, of_name) for name, of_name in sizes.items() if any(of_name)),
+        _peak_title(measured.rank, row.gpus, other),
+        _line("", f"{'estimate':>12}", f" {'measured':>12}{'ratio':>7}"),
+        *(_sizes_line(name, *of_name) for name, of_name in sizes.items() if any(of_name)),
     ]
 
 
-def _sizes_line(name: str, sizes: Sequence[int]) -> str:
-    ratios = [f"{one / other:.3f}" if other else "" for one, other in pairwise(sizes)]
-    pairs = zip(sizes[1:], ratios, strict=True)
-    cells = (f" {gib_text(size):>12}{ratio:>7}" for size, ratio in pairs)
-    return _line(name, f"{gib_text(sizes[0]):>12}", *cells)
+def _sizes_line(name: str, estimated: int, measured: int) -> str:
+    ratio = f"{estimated / measured:.3f}" if measured else ""
+    return _line(name, f"{gib_text(estimated):>12}", f" {gib_text(measured):>12}{ratio:>7}")
 
 
 def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[str]:

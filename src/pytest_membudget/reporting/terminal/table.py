@@ -18,7 +18,7 @@ Paint = Callable[[str, str], str]
 #: More tests than these are not listed: only those that fail, or that a reader has to know of.
 MOST_ROWS = 20
 #: Columns that are there where a test has something to say in them.
-_OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
+_OPTIONAL = ("rank", "base", "growth", "measured", "ratio", "host")
 #: Columns that a narrow terminal leaves out, the least important first. Budget, estimate and verdict stay.
 _DROPPED = (
     "largest component",
@@ -26,7 +26,6 @@ _DROPPED = (
     "rank",
     "of budget",
     "base",
-    "analytic",
     "host",
     "measured",
     "growth",
@@ -144,7 +143,6 @@ def _cells(row: TestResult, note: str | None) -> dict[str, str]:
         "rank": _rank(row, estimate),
         "base": _gib(since.base_bytes if since else None),
         "growth": signed_growth(since) if since is not None else "-",
-        "analytic": _analytic(row),
         "measured": _gib(measured or None),
         "ratio": f"{estimated / measured:.3f}" if measured else "-",
         "of budget": f"{peak / limit:.0%}" if limit and peak else "-",
@@ -156,7 +154,7 @@ def _cells(row: TestResult, note: str | None) -> dict[str, str]:
 
 def _rank(row: TestResult, estimate: MemoryReport | None) -> str:
     """The rank of ``estimate``, where another one takes less."""
-    if estimate is None or len({one.peak_bytes for one in row.own_estimates}) < 2:
+    if estimate is None or len({one.peak_bytes for one in row.estimates}) < 2:
         return "-"
     return f"{estimate.rank} of {row.gpus}"
 
@@ -167,14 +165,6 @@ def _verdict(row: TestResult, note: str | None) -> str:
     said = [word for word in (lock, row.status, note) if word and word != UNCHANGED]
     verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
     return f"{verdict} ({', '.join(said)})" if said else verdict
-
-
-def _analytic(row: TestResult) -> str:
-    """The figure of the scenario that the test names, and its ratio to the test's own estimate."""
-    figure, estimate = row.scenario_figure, row.estimate_of_verdict
-    if figure is None or estimate is None or not estimate.peak_bytes:
-        return "-"
-    return f"{_gib(figure.peak_bytes)} ({figure.peak_bytes / estimate.peak_bytes:.3f})"
 
 
 def _host(row: TestResult) -> str:

@@ -161,11 +161,3 @@ def test_measuring_can_be_switched_off(measured_session):
 
     assert run.outcomes["test_takes_more_when_measured"] == "passed"
     assert any(line.endswith(", 0 measured (switched off)") for line in run.summary)
-
-
-def test_the_settings_may_allow_more_disagreement(measured_session):
-    files = {"test_budgets.py": BODIES, "pyproject.toml": '[tool.membudget]\nmax_disagreement = "20%"\n'}
-    run = measured_session(files, "-k", "little")
-
-    assert run.outcomes["test_takes_a_little_more"] == "passed"
-    assert not any(line.startswith("disagreement") for line in run.summary)
