@@ -1,25 +1,16 @@
-"""What tests of scenario files share: a small model, and what a file's text comes to."""
+"""What tests of scenario files share: what a file's text comes to."""
 
 import textwrap
 
 import pytest
 import yaml  # noqa: F401 - once: sessions in this process forget what they import, and its C part does not
 
-import pytest_membudget.scenarios.estimating  # noqa: F401 - likewise: it takes as long as ten sessions
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.scenarios.grid import points_of
-from pytest_membudget.scenarios.items import ScenarioTest
 from pytest_membudget.scenarios.jobs import read_scenario
 from pytest_membudget.scenarios.reading import read_entries
 
 SETTINGS = {"gpu": None, "metric": "allocated"}
-
-
-def scenario_test(point, file):
-    """A point of ``file`` as a test."""
-    return ScenarioTest(
-        f"{file.name}::{point.name}", point.name, str(file), file.name, 1, None, has_body=False, entry=point
-    )
 
 
 class Folder:

@@ -74,12 +74,6 @@ def _ranks(written: object) -> object:
     return written
 
 
-def _scenario(written: object) -> object:
-    if not isinstance(written, str) or not all(written.partition("::")):
-        raise ValueError("write file::name, as in scenario='budgets.membudget.yaml::llama3-8b'")
-    return written
-
-
 CARD_NAME: Final = parsed("name of a card", card_name)
 GROWTH: Final = parsed("share, size or both", _growth)
 #: As JSON has them.
@@ -125,11 +119,6 @@ class Budget(JsonObject):
         "The ranks that the budget is for.",
         "all",
     )
-    scenario: str | None = described(
-        parsed("`file::name`", _scenario),
-        "An analytic budget whose figure is shown next to the test's own.",
-        None,
-    )
     reason: Lines | None = described(
         text("the teacher alone takes 15 GiB"), "Why the budget is what it is.", None
     )
@@ -165,10 +154,9 @@ class Budget(JsonObject):
         return tuple(sorted(set(cast(Iterable[int], self.ranks))))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only, in the order of report.json, which has no scenario; the ranks as a list."""
+        """Plain JSON types only, in the order of report.json; the ranks as a list."""
         named = self.named_ranks
         written = {**JsonObject.to_json(self), "ranks": list(named) if named is not None else None}
-        del written["scenario"]
         return {name: written[name] for name in (*_FIRST_KEYS, *written)}
 
 

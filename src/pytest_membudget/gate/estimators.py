@@ -17,7 +17,6 @@ from ..cache.session_facts import cache_of
 from ..comparison.base.exchange import Invocation
 from ..devices.choice import find_stand_in
 from ..hardware.host_capacity import processors
-from ..memory_report import MemoryReport
 from ..names import OFF
 from ..results.estimator import Estimator
 from ..results.test_result import TestResult
@@ -52,7 +51,6 @@ class Estimators:
         self._template = template
         self.is_given = is_given
         self._begin = begin
-        self._defaults = settings.marker_defaults()
         self.plan((), {})
 
     def plan(self, files: Sequence[str], collected: Collected) -> None:
@@ -74,22 +72,14 @@ class Estimators:
             self._template.close()
 
     def estimate(self, test: MarkedTest) -> TestResult:
-        """The result of ``test``, with the report of the scenario that its budget names."""
-        if not test.has_body:
-            return self._formulas.estimate(test)
-        analytic: tuple[MemoryReport, ...] = ()
-        if test.budget is not None and test.budget.scenario is not None:
-            from ..scenarios.estimating import analytic_reports
-
-            analytic = analytic_reports(test.budget, Path(test.path), self._defaults)
-        result = self.bodies.estimate(test)
-        return replace(result, estimates=(*result.estimates, *analytic)) if result.estimates else result
+        """The result of ``test``."""
+        return (self.bodies if test.has_body else self._formulas).estimate(test)
 
     @cached_property
     def _formulas(self) -> Estimator:
         from ..scenarios.estimating import AnalyticEstimator
 
-        return AnalyticEstimator(self._defaults)
+        return AnalyticEstimator()
 
 
 def choose_estimators(

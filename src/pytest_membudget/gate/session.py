@@ -18,7 +18,6 @@ from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
-from ..scenarios.items import ScenarioItem
 from .estimators import Estimators
 from .lock_file import Locking
 from .marks import expects_failure, is_marked, marked_test, skip_reason, unchecked_text, unreadable
@@ -58,7 +57,9 @@ class BudgetSession:
         conditionally.
         """
         marked = [item for item in items if is_marked(item)]
-        with_bodies = dict.fromkeys(str(item.path) for item in marked if not isinstance(item, ScenarioItem))
+        with_bodies = dict.fromkeys(
+            str(item.path) for item in marked if marked_test(item, self._settings).has_body
+        )
         self._hiding = [file for file in may_hide if file not in with_bodies]
         files = dict.fromkeys([*with_bodies, *self._hiding])
         keys: dict[str, set[str]] = {file: set() for file in self._hiding}

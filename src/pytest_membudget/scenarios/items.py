@@ -15,14 +15,15 @@ from ..errors import UsageMistake
 from ..names import MARKER, WORKER
 
 if TYPE_CHECKING:
+    from .job import Job
     from .reading import Entry
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioTest(MarkedTest):
-    """A scenario as a test with a budget."""
+    """A scenario that formulas compute."""
 
-    entry: Entry = field(kw_only=True)
+    job: Job = field(kw_only=True)
 
 
 class ScenarioFile(pytest.File):
@@ -72,40 +73,61 @@ class EntryItem(pytest.Item):
         return {**ids, "file": self.parent.shown, "line": self.entry.node.line}
 
 
-class ScenarioItem(EntryItem):
-    """A job that formulas compute. It has no body, and passes or fails by its estimate."""
-
-    def runtest(self) -> None:
-        """Never called: the gate passes or fails it by its estimate."""
-        pytest.skip("is an analytic budget; run pytest with --membudget to check it")
-
-    def marked_test(self, defaults: Mapping[str, Any]) -> ScenarioTest:
-        """See ``EntryItem``; its budget is read when it is estimated."""
-        return ScenarioTest(**self._ids, budget=None, has_body=False, entry=self.entry)
-
-
-class ScriptItem(EntryItem):
-    """A program that is run as it is, by a worker."""
+class ProgramItem(EntryItem):
+    """A program that a worker runs."""
 
     def runtest(self) -> None:
         """Run the program; outside of a worker nothing runs."""
         if not self.config.pluginmanager.hasplugin(WORKER):
-            pytest.skip("is a script with a budget; run pytest with --membudget to check it")
+            pytest.skip("is a budget of a program; run pytest with --membudget to check it")
         from .scripts import run_program
 
-        run_program(self._program())
+        program = self.program()
+        assert program is not None, "a worker runs programs alone"
+        run_program(program)
+
+    def program(self) -> Program | None:
+        """What is run; None where formulas compute it. Raises ``UsageMistake``."""
+        raise NotImplementedError
+
+
+class ScenarioItem(ProgramItem):
+    """A job that a recipe runs, or formulas compute."""
+
+    def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
+        """See ``EntryItem``."""
+        from .jobs import read_scenario
+
+        try:
+            scenario = read_scenario(self.entry, self.path.parent, defaults)
+        except UsageMistake as error:
+            return MarkedTest(**self._ids, budget=None, mistake=str(error))
+        if scenario.program is None:
+            return ScenarioTest(**self._ids, budget=scenario.budget, has_body=False, job=scenario.job)
+        return MarkedTest(**self._ids, budget=scenario.budget, program=scenario.program)
+
+    def program(self) -> Program | None:
+        """See ``ProgramItem``."""
+        from .jobs import read_scenario
+
+        return read_scenario(self.entry, self.path.parent, {}).program
+
+
+class ScriptItem(ProgramItem):
+    """A program of the user's."""
 
     def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
         """See ``EntryItem``."""
         from .scripts import read_limits
 
         try:
-            program, budget = self._program(), read_limits(self.entry, defaults)
+            program, budget = self.program(), read_limits(self.entry, defaults)
         except UsageMistake as error:
             return MarkedTest(**self._ids, budget=None, mistake=str(error))
         return MarkedTest(**self._ids, budget=budget, program=program)
 
-    def _program(self) -> Program:
+    def program(self) -> Program:
+        """See ``ProgramItem``."""
         from .scripts import read_program
 
         return read_program(self.entry, self.path.parent)

@@ -164,10 +164,8 @@ class Job(JsonObject):
     model: Model
     implementation: Implementation
     attention: Attention = "sdpa"
-    """``sdpa``: torch's choice for the card; ``flash`` and the next ones: a backend of it; ``eager``: products
-    and a softmax."""
-    source: str | None = None
-    """The folder of a checkout of Megatron-LM, absolute."""
+    """``sdpa``: torch's choice for the card; ``flash`` and the next ones: a backend of it; ``eager``:
+    products and a softmax."""
     micro_batch: int = 1
     """Sequences a data-parallel rank and micro-batch."""
     sequence: int = 2048

@@ -1,40 +1,29 @@
-"""Makes jobs for the formulas, and budgets, of the fields of scenarios; refuses jobs that cannot run."""
+"""Makes jobs and budgets of the fields of scenarios; refuses what nothing can run."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..allocator.settings import AllocatorSettings
-from ..budgets.budget import Budget
+from ..budgets.budget import ARGUMENTS, Budget
+from ..budgets.marked_test import Program
 from ..budgets.marker import check_budget
-from ..budgets.settings import DEFAULT_GPU
-from ..errors import MembudgetError, UsageMistake
-from ..formulas.job import Adapter, Degrees, Generation, Job
-from ..formulas.kernels.cublas import cublas_workspace_bytes
-from ..formulas.model import Experts, Layer, Model
-from ..formulas.optimizers.registry import family_of, implementation_of
-from ..formulas.refused import refused
-from ..names import ALLOC_CONF
-from ..user_input.fields import read_fields
+from ..errors import UsageMistake
+from ..recipes.known import READS, mistakes_in, unread
+from ..user_input.fields import Table, read_fields
 from ..user_input.nodes import Mistakes
-from .models import base_of, model_of
+from .job import Adapter, Degrees, Generation, Job, Precision
+from .models import implementation_of, model_of
 from .reading import Entry, Written
 from .schema import SCENARIO
 
 #: Fields of a job that scenarios have under the same name, outside of tables.
-_SAME = (
-    *("implementation", "attention", "micro_batch", "sequence", "source_sequence", "accumulation"),
-    *("zeroes_to_none", "expandable_segments"),
-)
+_SAME = ("attention", "micro_batch", "sequence", "accumulation", "offload", "compiled")
 #: Tables of a scenario that are one of a job's parts, field by field.
 _PARTS = ("optimizer", "precision", "checkpointing", "loss", "data_parallel")
-#: Fields of a scenario that a budget has under the same name.
-_OF_THE_BUDGET = ("gib", "gpu", "metric", "components", "host_gib", "reason")
-#: Pieces of a chunked loss: torchtune's ``num_output_chunks`` (torchtune/modules/loss, v0.6.1).
-_CHUNKS = 8
 
 _REPLICATE, _SHARD = "data_parallel_replicate_degree", "data_parallel_shard_degree"
 #: Degrees whose product is the number of GPUs.
@@ -45,17 +34,18 @@ _FACTORS = (
     "context_parallel_degree",
     "pipeline_parallel_degree",
 )
-_ENVIRONMENT, _CUBLAS = "environment", "CUBLAS_WORKSPACE_CONFIG"
 #: The shard degree that takes the GPUs that are left.
 _REST = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One test of a scenario file: its job and its budget."""
+    """One test of a scenario file: its job, its budget, and how it is run."""
 
     job: Job
     budget: Budget
+    program: Program | None
+    """None: formulas compute it."""
 
 
 def read_scenario(entry: Entry, folder: Path, defaults: Mapping[str, Any]) -> Scenario:
@@ -70,36 +60,38 @@ def read_scenario(entry: Entry, folder: Path, defaults: Mapping[str, Any]) -> Sc
     mistakes.raise_all()
     assert values is not None
     written = Written(entry, values, mistakes, folder)
-    budget = Budget(**{**defaults, **written.of(_OF_THE_BUDGET)})
-    check_budget(budget, entry.fields, entry.node, mistakes)
-    job = base_of(written)
+    job = _job(written)
     mistakes.raise_all()
     assert job is not None
-    job = replace(_with_fields(job, written), gpu=budget.gpu or DEFAULT_GPU)
-    mistakes.raise_all()
+    own = {name: value for name, value in values.items() if name in ARGUMENTS.by_name}
+    budget = replace(Budget(**{**defaults, **own}), gpus=job.degrees.gpus)
+    check_budget(budget, entry.fields, entry.node, mistakes)
     _check_job(job, written)
     mistakes.raise_all()
-    return Scenario(job, replace(budget, gpus=job.degrees.gpus))
+    if job.implementation == "formulas":
+        return Scenario(job, budget, None)
+    words = ("-m", f"pytest_membudget.recipes.{job.implementation}", json.dumps(job.to_json()))
+    return Scenario(job, budget, Program(words, str(folder), values.get("environment", ())))
 
 
-def _with_fields(job: Job, written: Written) -> Job:
+def _job(written: Written) -> Job | None:
     values = written.values
-    changes = {**written.of(_SAME), "degrees": _degrees(job, written)}
+    model = model_of("model", written)
+    if model is None:
+        return None
+    job = Job(model, implementation_of(model, written))
+    if job.implementation == "torchtitan":  # what it has by default (job_config.py, v0.2.2)
+        job = replace(job, precision=Precision("fsdp", "fp32", "bf16", "fp32"))
+    changes: dict[str, Any] = {**written.of(_SAME), "degrees": _degrees(job, written)}
     for name, value in written.of(_PARTS).items():
-        if value.get("kind") == "chunked":
-            value = {"chunks": _CHUNKS, **value}
         changes[name] = replace(getattr(job, name), **value)
-    for name, value in written.of(("offload", "compiled")).items():
-        changes[name] = frozenset(value)
     if "method" in values:
         changes["adapter"] = _adapter(values["method"], written)
     if "generate" in values:
-        rest = dict(values["generate"])
-        changes |= {"task": "generate", "sequence": rest.pop("prompt"), "generation": Generation(**rest)}
+        changes["generation"] = Generation(**values["generate"])
     if "teacher" in values:
-        teacher = model_of("teacher", (), written)
-        changes |= {"teacher": teacher, "teacher_type": values["teacher"].get("type")}
-    return _with_environment(replace(job, **changes), written)
+        changes |= {"teacher": model_of("teacher", written), "teacher_type": values["teacher"].get("type")}
+    return replace(job, **changes)
 
 
 def _adapter(values: Mapping[str, Any], written: Written) -> Adapter | None:
@@ -115,11 +107,9 @@ def _adapter(values: Mapping[str, Any], written: Written) -> Adapter | None:
         example = f"method: {{kind: {kind}, rank: 16, targets: [q_proj, v_proj]}}"
         written.refuse("method", f"{kind} needs {' and '.join(missing)}, as in {example}")
         return None
-    if "type" in rest:
-        rest["number_type"] = rest.pop("type")
     if kind == "qlora":
         rest.setdefault("base", "nf4")
-    return Adapter(is_dora=kind == "dora", **rest)
+    return Adapter(kind, **rest)
 
 
 def _degrees(job: Job, written: Written) -> Degrees:
@@ -154,60 +144,42 @@ def _degree_of_rest(job: Job, own: Mapping[str, Any], values: Mapping[str, Any])
     if _SHARD in own:
         return None
     kind = values.get("data_parallel", {}).get("kind", job.data_parallel.kind)
-    if kind == "ddp":
+    if kind in ("ddp", "zero1"):
         return None if _REPLICATE in own else _REPLICATE
     return _SHARD
 
 
-def _with_environment(job: Job, written: Written) -> Job:
-    """``job`` with the scenario's environment variables; unknown variables are mistakes."""
-    variables = written.values[_ENVIRONMENT].plain if _ENVIRONMENT in written.values else {}
-    for name, value in variables.items():
-        try:
-            job = _with_variable(job, name, str(value))
-        except MembudgetError as error:
-            written.refuse(_ENVIRONMENT, str(error))
-    return job
-
-
-def _with_variable(job: Job, name: str, value: str) -> Job:
-    if name == _CUBLAS:
-        size_bytes = cublas_workspace_bytes((9, 0), (2, 13), value)
-        if job.megatron is not None:
-            job = replace(job, megatron=replace(job.megatron, cublas_workspace_bytes=size_bytes))
-        return replace(job, cublas_workspace_config=value)
-    if name not in ALLOC_CONF:
-        raise UsageMistake(f"nothing reads {name}; the variables are {_CUBLAS}, {', '.join(ALLOC_CONF)}")
-    settings = AllocatorSettings.parse(value, name)
-    if settings != AllocatorSettings(expandable_segments=settings.expandable_segments):
-        raise UsageMistake(
-            f"{name}={value}: formulas know expandable_segments alone; run the step itself in a marked test"
-        )
-    return replace(job, expandable_segments=settings.expandable_segments)
-
-
 def _check_job(job: Job, written: Written) -> None:
-    """Report combinations that cannot run, at the field that has to change."""
-    for name, what in (
-        *_of_the_layout(job),
-        *_of_the_experts(job),
-        *_of_the_step(job, written.values),
-        *refused(job),
-    ):
+    """Report what nothing reads, and what cannot run, at the field that has to change."""
+    if job.implementation == "megatron":
+        what = "no recipe runs Megatron-LM; write a script: of its pretrain_gpt.py (docs/scenarios.md)"
+        written.refuse("implementation", f"{what}, or implementation: formulas")
+    if job.implementation not in READS:
+        return
+    for name in _names(written):
+        if unread(job.implementation, name):
+            others = [one for one in READS if not unread(one, name)]
+            remedy = f"write implementation: {' or '.join([*others, 'formulas'])}, or leave it out"
+            written.refuse(name, f"the recipe {job.implementation} does not read it; {remedy}")
+    for name, what in (*_of_the_layout(job), *mistakes_in(job)):
         written.refuse(name, what)
 
 
+def _names(written: Written) -> Iterator[str]:
+    """The fields that are written, those of a table as ``table.field``; a budget's own are the gate's."""
+    for name, value in written.values.items():
+        kind = SCENARIO.by_name[name].kind
+        if isinstance(kind, Table) and isinstance(value, dict):
+            yield from (f"{name}.{inner}" for inner in value)
+        elif name not in ARGUMENTS.by_name and name != "name":
+            yield name
+
+
 def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
-    degrees, layers = job.degrees, job.model.decoder.layer_count
-    tensor, context = degrees.tensor_parallel_degree, degrees.context_parallel_degree
-    for heads in sorted({layer.attention.heads for layer in _layers(job.model)}):
-        if heads % tensor:
-            yield "tensor_parallel_degree", f"{tensor} does not divide the {heads} heads"
-    if job.sequence % context:
+    degrees = job.degrees
+    if job.sequence % degrees.context_parallel_degree:
+        context = degrees.context_parallel_degree
         yield "context_parallel_degree", f"{context} does not divide the sequence of {job.sequence}"
-    stages = degrees.pipeline_parallel_degree * degrees.virtual_stages
-    if stages > layers:
-        yield "pipeline_parallel_degree", f"{stages} stages, and the model has {layers} layers"
     interleaves = degrees.pipeline_parallel_schedule == "Interleaved1F1B"
     if degrees.virtual_stages > 1 and not interleaves:
         yield "virtual_stages", "several are of pipeline_parallel_schedule: Interleaved1F1B; write that too"
@@ -216,47 +188,3 @@ def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
             "pipeline_parallel_schedule",
             "Interleaved1F1B has several model chunks; write virtual_stages: 2",
         )
-
-
-def _of_the_experts(job: Job) -> Iterator[tuple[str, str]]:
-    degrees, wanted = job.degrees, job.degrees.expert_parallel_degree
-    if wanted == 1:
-        return
-    counts = {
-        layer.feed_forward.count for layer in _layers(job.model) if isinstance(layer.feed_forward, Experts)
-    }
-    name = "expert_parallel_degree"
-    if not counts:
-        yield name, f"{wanted}, and the model has no experts"
-    for count in sorted(counts):
-        if count % wanted:
-            yield name, f"{wanted} does not divide the {count} experts"
-    inner = degrees.expert_tensor_parallel_degree or degrees.tensor_parallel_degree
-    ranks = degrees.gpus // degrees.pipeline_parallel_degree
-    if ranks % (wanted * inner):
-        yield name, f"{wanted} x {inner} (tensor parallel) does not divide the {ranks} ranks of a stage"
-
-
-def _of_the_step(job: Job, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    try:
-        implementation_of(job.optimizer, family_of(job.optimizer))
-    except UsageMistake as error:
-        yield "optimizer", str(error)
-    loss = values.get("loss", {})
-    if "chunks" in loss and job.loss.kind != "chunked":
-        yield "loss", f"chunks is of kind: chunked, and this one is {job.loss.kind}"
-    if "every" in values.get("checkpointing", {}) and job.checkpointing.mode == "none":
-        yield "checkpointing", "every is of a mode that recomputes; write mode: selective"
-    if job.teacher is not None and job.generation is not None:
-        yield "teacher", "nothing is distilled in generation; leave teacher or generate out"
-    if job.teacher is not None and job.teacher.vocab != job.model.vocab:
-        vocabularies = f"its vocabulary is {job.teacher.vocab}, the model's {job.model.vocab}"
-        yield "teacher", f"{vocabularies}: their logits cannot be compared"
-    if job.generation is not None and job.adapter is not None and job.adapter.dropout:
-        yield "method", "there is no dropout in generation; leave it out"
-
-
-def _layers(model: Model) -> Iterator[Layer]:
-    for stack in (model.decoder, model.encoder):
-        if stack is not None:
-            yield from (layer for layer, _ in stack.groups)

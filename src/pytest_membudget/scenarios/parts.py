@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args, get_origin, get_type_hints
 
-from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import FLAG, TABLE, choice, list_of, number, text, text_or_table, whole
 from ..user_input.nodes import Kind
+from .job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
 
 #: Number types by the name that scenario files use.
-NUMBER_TYPES: Final = ("fp32", "bf16", "fp16", "fp8")
-#: Algorithms of all libraries; ``jobs`` checks which library has which.
+NUMBER_TYPES: Final = ("fp32", "bf16", "fp16")
+#: Algorithms of all libraries; ``recipes/known.py`` says which library has which.
 OPTIMIZERS: Final = (
     *("adamw", "adam", "nadam", "radam", "adamax", "adadelta", "adagrad", "asgd", "rmsprop", "rprop", "sgd"),
-    *("adafactor", "lion", "muon"),
+    *("adafactor", "lion"),
 )
 
 NAME: Final = Field(
@@ -53,6 +53,8 @@ class FieldsOf:
             [hint] = [part for part in get_args(hint) if part is not type(None)]
         if get_origin(hint) is Literal:
             return choice(get_args(hint))
+        if get_origin(hint) is tuple:
+            return list_of(choice(get_args(get_args(hint)[0])))
         if hint is int:
             return whole(example=example)
         if hint is bool:
@@ -70,19 +72,18 @@ _MODEL_SOURCES: Final = (
     Field(
         "megatron",
         TABLE,
-        "Megatron-LM's arguments as a table, as `{num-layers: 32, hidden-size: 4096, ...}`. Those of "
-        "training and of parallelism count too, where the scenario has no field for them.",
+        "Megatron-LM's arguments as a table, as `{num-layers: 32, hidden-size: 4096, ...}`.",
     ),
     Field(
         "torchtitan",
-        text_or_table("8B"),
-        "A flavor of torchtitan's Llama 3, as `8B`, or its arguments as a table.",
+        text("8B"),
+        "A flavor of torchtitan's Llama 3, as `8B`, or of another of its models, as `deepseek_v3/671B`.",
     ),
     Field(
         "shape",
         TABLE,
-        "The shape itself, as `{hidden: 4096, layers: 32, heads: 32, kv_heads: 8, intermediate: 14336, "
-        "vocab: 128256}`.",
+        "The shape of a Llama, as `{hidden: 4096, layers: 32, heads: 32, kv_heads: 8, intermediate: 14336, "
+        "vocab: 128256}`, and `tied: true`.",
     ),
 )
 
@@ -118,7 +119,6 @@ METHOD: Final = Table(
             "How the frozen linears are stored; `nf4-double` has its scales quantised too.",
             "`nf4` with qlora, else the model's number type",
         ),
-        Field("type", choice(NUMBER_TYPES), "Number type of the adapters.", "fp32, to which peft casts them"),
         _adapter(
             "casts_rest", "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32."
         ),
@@ -137,11 +137,7 @@ METHOD: Final = Table(
 _optimizer = FieldsOf(Optimizer)
 OPTIMIZER: Final = Table(
     (
-        _optimizer(
-            "name",
-            "The algorithm. Muon is for the matrices of hidden layers alone; AdamW updates the rest.",
-            kind=choice(OPTIMIZERS),
-        ),
+        _optimizer("name", "The algorithm.", kind=choice(OPTIMIZERS)),
         _optimizer(
             "implementation",
             "`foreach` takes a parameter-sized list of temporaries, `fused` none, `loop` one parameter's.",
@@ -149,24 +145,9 @@ OPTIMIZER: Final = Table(
         ),
         _optimizer("library", "Whose code it is."),
         _optimizer("bits", "Of an element of its states.", "the parameters' type"),
-        _optimizer("is_paged", "States in unified memory, which can leave the card."),
-        _optimizer("amsgrad", "Keeps the largest second moment too."),
+        _optimizer("is_paged", "bitsandbytes' paged states, in unified memory, which can leave the card."),
         _optimizer("momentum", "Of SGD and RMSprop."),
-        _optimizer("nesterov", "Of SGD and Muon.", "the optimizer's own: Muon's is true, SGD's false"),
-        _optimizer("centered", "Of RMSprop."),
-        _optimizer("has_first_moment", "Adafactor with `beta1`."),
-        _optimizer("keeps_master", "A copy of the parameters in fp32."),
-        _optimizer(
-            "has_l2",
-            "Weight decay by way of the gradients (of SGD, Adam and others), which takes temporaries.",
-        ),
-        _optimizer("is_fp8", "torchao's AdamWFp8."),
-        _optimizer(
-            "in_32_bits",
-            "Whose states bitsandbytes keeps in 32 bits: ends of names, or places as `embedding`.",
-            "",
-            kind=list_of(text("embedding")),
-        ),
+        _optimizer("keeps_master", "A copy of the parameters in fp32, beside its states."),
         _optimizer(
             "in_backward", "Each parameter is updated, and its gradient freed, as soon as it is there."
         ),
@@ -181,13 +162,12 @@ PRECISION: Final = Table(
     (
         _precision(
             "policy",
-            "`pure`: all in the parameters' type. `autocast`: with its cache of cast weights. `fsdp`: "
-            "FSDP2's MixedPrecisionPolicy. `megatron`: fp32 gradient buffers and master copies.",
+            "`pure`: all in the parameters' type. `autocast`: products in `compute`. `fsdp`: FSDP2's "
+            "MixedPrecisionPolicy.",
         ),
         _precision("parameters", "Of the parameters."),
         _precision("compute", "What products run in.", "as `parameters`"),
         _precision("reduce", "What gradients are reduced in.", "as `compute`"),
-        _precision("gradients", "Of gradients that are kept.", "as `parameters`"),
     ),
     main="parameters",
 )
@@ -197,16 +177,10 @@ CHECKPOINTING: Final = Table(
     (
         _checkpointing(
             "mode",
-            "`full`: whole layers are recomputed. `selective`: attention's core (Megatron), or every "
-            "`every`-th layer (torchtitan). `per_operator`: all but the costly operators' results "
-            "(torchtitan's `op`).",
+            "`full`: whole layers are recomputed. `selective`: every `every`-th layer. `per_operator`: all "
+            "but the costly operators' results (torchtitan's `op`).",
         ),
-        _checkpointing("every", "Every how many layers one is checkpointed.", example=2),
-        _checkpointing("layers", "Megatron's `recompute-num-layers`.", ""),
-        _checkpointing("is_by_block", "Megatron's `block` method: the first `layers` of each stage."),
-        _checkpointing(
-            "modules", "Of Megatron's selective mode.", "core_attn", kind=list_of(text("core_attn"))
-        ),
+        _checkpointing("every", "Every how many layers one is checkpointed, with `selective`.", example=2),
     ),
     main="mode",
 )
@@ -214,14 +188,8 @@ CHECKPOINTING: Final = Table(
 _loss = FieldsOf(Loss)
 LOSS: Final = Table(
     (
-        _loss(
-            "kind",
-            "`full`: all logits at once. `chunked`: in `chunks` pieces. `fused`: a kernel that never has all "
-            "of them (Liger, cut cross entropy).",
-        ),
-        _loss("chunks", "Of a chunked loss.", "8 with `chunked`, as torchtune's", example=8),
-        _loss("upcasts", "Logits are made fp32 first (Hugging Face, torchtitan)."),
-        _loss("holds_logits", "A variable holds the logits through backward and step."),
+        _loss("kind", "`full`: all logits at once. `chunked`: in `chunks` pieces, one at a time."),
+        _loss("chunks", "Of a chunked loss.", example=8),
     ),
     main="kind",
 )
@@ -231,29 +199,15 @@ DATA_PARALLEL: Final = Table(
     (
         _data_parallel(
             "kind",
-            "What the data-parallel ranks share out; `zero1`, `zero2`, `zero3` with DeepSpeed's meaning.",
+            "What the data-parallel ranks share out: `zero1` is torch's ZeroRedundancyOptimizer over DDP, "
+            "`zero2` and `zero3` are those of ZeRO's paper, for the formulas.",
         ),
         _data_parallel(
             "reshards_after_forward", "Gathered parameters are freed between forward and backward."
         ),
-        _data_parallel(
-            "keeps_last_layer",
-            "The last layer stays whole all the same: backward wants it at once (torchtitan until 2025-07).",
-        ),
-        _data_parallel(
-            "wraps_ends",
-            "Embedding, and final norm with head, are separate groups, as in torchtitan; else they are "
-            "in the root, whole from the start of forward to the end of backward.",
-            "false; true with the implementation torchtitan",
-        ),
-        _data_parallel("bucket_mib", "DDP's `bucket_cap_mb`.", "25", kind=number(25, unit="MiB")),
-        _data_parallel("gradient_as_bucket_view", "As DDP has it."),
     ),
     main="kind",
-    also_called={
-        "reshards_after_forward": "reshard_after_forward fsdp_reshard_after_forward",
-        "bucket_mib": "bucket_cap_mb",
-    },
+    also_called={"reshards_after_forward": "reshard_after_forward fsdp_reshard_after_forward"},
 )
 
 _generation = FieldsOf(Generation)
@@ -261,9 +215,7 @@ GENERATE: Final = Table(
     (
         Field("prompt", whole(example=2048), "Tokens of the prompt.", required=True),
         Field("new_tokens", whole(example=256), "Tokens generated after it.", required=True),
-        _generation("cache", "The KV cache: grown by concatenation, allocated whole, in blocks, or none."),
-        _generation("cache_type", "Its number type.", "the compute type"),
-        _generation("block_tokens", "Tokens of a block of a paged cache.", example=16),
+        _generation("cache", "The KV cache: grown by concatenation, or allocated whole."),
     ),
     also_called={"new_tokens": "max_new_tokens"},
 )

@@ -45,8 +45,12 @@ class Written:
         return {name: self.values[name] for name in names if name in self.values}
 
     def refuse(self, name: str, what: str) -> None:
-        """Report the field ``name``; at the budget, if framework arguments have set its value."""
-        self.mistakes.add(self.entry.fields.get(name, self.entry.node), f"{name}: {what}")
+        """Report the field ``name``, or ``table.field``; at the budget, if it is not written."""
+        table, _, inner = name.partition(".")
+        node = self.entry.fields.get(table, self.entry.node)
+        if inner and isinstance(node.value, dict):
+            node = node.value.get(inner, node)
+        self.mistakes.add(node, f"{name}: {what}")
 
 
 def read_entries(path: Path, shown: str) -> list[Entry]:

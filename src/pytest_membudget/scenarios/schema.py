@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from ..budgets.budget import ARGUMENTS
-from ..formulas.job import Compiled, Degrees, Job, Offload
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import TABLE, choice, is_text, list_of, parsed, text, whole
+from ..user_input.kinds import is_text, parsed, text, whole
 from . import parts
+from .job import Degrees, Job
 from .parts import GRID, NAME, FieldsOf
 
 _job = FieldsOf(Job)
@@ -26,6 +26,22 @@ def _shared(*names: str) -> tuple[Field, ...]:
     return tuple(ARGUMENTS.by_name[name] for name in names)
 
 
+def _variables(written: Any) -> tuple[tuple[str, str], ...]:
+    example = "as in environment: {WANDB_MODE: disabled}"
+    if not isinstance(written, dict):
+        raise ValueError(f"write a table of variables, {example}")
+    for name, value in written.items():
+        if type(value) not in (str, int, float):
+            raise ValueError(f"{name} is no text; write its value in quotes, {example}")
+    return tuple(sorted((name, str(value)) for name, value in written.items()))
+
+
+_ENVIRONMENT: Final = Field(
+    "environment",
+    parsed("table of texts", _variables, {"type": "object"}),
+    "Environment variables, added to the session's: `{WANDB_MODE: disabled}`.",
+)
+
 #: Fields with their names in other tools: see ``Table``.
 _ALSO_CALLED: Final = {
     "gpus": "world_size num_gpus n_gpus",
@@ -36,6 +52,7 @@ _ALSO_CALLED: Final = {
     "accumulation": "gradient_accumulation_steps grad_accum microbatches",
     "offload": "cpu_offload",
     "compiled": "compile",
+    "environment": "env variables",
     "generate": "generation inference",
     "data_parallel_replicate_degree": "dp_replicate",
     "data_parallel_shard_degree": "dp dp_shard fsdp data_parallel_degree",
@@ -43,7 +60,6 @@ _ALSO_CALLED: Final = {
     "context_parallel_degree": "cp context_parallel_size",
     "pipeline_parallel_degree": "pp pipeline_model_parallel_size stages",
     "expert_parallel_degree": "ep expert_model_parallel_size",
-    "expert_tensor_parallel_degree": "etp expert_tensor_parallel_size",
 }
 #: Groups of fields, in the order of the docs.
 GROUPS: Final[dict[str, tuple[Field, ...]]] = {
@@ -53,64 +69,32 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         Field(
             "gpus", whole(example=8), "How many GPUs there are: the product of the degrees.", "that product"
         ),
-        *_shared("metric", "components", "host_gib", "reason"),
+        *_shared("host_gib", "held_gib", "metric", "components", "max_growth", "ranks", "reason"),
     ),
     "The model": (
         Field("model", parts.MODEL, "The model: exactly one of its fields.", required=True),
         Field("teacher", parts.TEACHER, "A frozen model that is distilled from: as `model`, and its `type`."),
         _job(
             "implementation",
-            "Whose code runs the model: it decides what a layer keeps for backward.",
-            "megatron and torchtitan for a model from there, else transformers",
+            "Whose code is run; `plain` is a Llama in plain torch, and `formulas` run nothing.",
+            "the model's: transformers for `config`, plain for `shape`",
         ),
-        Field(
-            "megatron",
-            TABLE,
-            "With the implementation megatron and a model from elsewhere: Megatron-LM's other arguments, as "
-            "`{decoder-first-pipeline-num-layers: 3, use-distributed-optimizer: true}`.",
-            "`{bf16: true, use-distributed-optimizer: true}`",
+        _job(
+            "attention", "`sdpa`: torch's choice, of which the next ones are each one; `eager`: none of it."
         ),
-        _job("attention", "The attention kernel."),
     ),
     "The step": (
         Field("method", parts.METHOD, "What is trained.", "full"),
-        Field(
-            "optimizer",
-            parts.OPTIMIZER,
-            "How parameters are updated.",
-            "adamw; megatron: its fused Adam with master copies",
-        ),
-        Field(
-            "precision",
-            parts.PRECISION,
-            "Number types.",
-            "bf16; torchtitan: fp32 parameters, computed in bf16; megatron: bf16, with fp32 gradients and "
-            "copies",
-        ),
+        Field("optimizer", parts.OPTIMIZER, "How parameters are updated.", "adamw"),
+        Field("precision", parts.PRECISION, "Number types.", "bf16"),
         Field("checkpointing", parts.CHECKPOINTING, "What is recomputed in backward.", "none"),
         _job("micro_batch", "Sequences a data-parallel rank and micro-batch."),
         _job("sequence", "Tokens of one sequence, before context parallelism splits it.", example=4096),
-        _job("source_sequence", "Tokens of an encoder's input.", "as `sequence`", example=512),
         _job("accumulation", "Micro-batches a step; with pipeline stages those of the schedule.", example=8),
         Field("loss", parts.LOSS, "The head's logits and the loss.", "full"),
-        Field("offload", list_of(choice(get_args(Offload))), "What lies in the host's memory."),
-        Field(
-            "compiled",
-            list_of(choice(get_args(Compiled))),
-            "What `torch.compile` is given: pointwise chains between products are fused, and not kept.",
-        ),
-        _job("zeroes_to_none", "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
-        _job(
-            "expandable_segments",
-            "`PYTORCH_ALLOC_CONF=expandable_segments:True`; it changes what is reserved.",
-            "false, as torch has it",
-        ),
-        Field(
-            "environment",
-            TABLE,
-            "Environment variables of the job, as `{PYTORCH_ALLOC_CONF: 'expandable_segments:True', "
-            "CUBLAS_WORKSPACE_CONFIG: ':4096:8'}`; those of the session are not read.",
-        ),
+        _job("offload", "What lies in the host's memory; parameters with gradients and states.", ""),
+        _job("compiled", "Each layer is compiled by `torch.compile`."),
+        _ENVIRONMENT,
         Field("generate", parts.GENERATE, "Inference in training's place: a prompt, then tokens one by one."),
     ),
     "The GPUs": (
@@ -126,18 +110,12 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         _degree("pipeline_parallel_degree", "Ranks that split the layers."),
         _degree(
             "expert_parallel_degree",
-            "Of the data and context parallel ranks, how many share out the experts: no factor of `gpus`.",
+            "Of a stage's ranks, how many share out the experts: no factor of `gpus`.",
         ),
-        _degree("expert_tensor_parallel_degree", "Ranks that split each expert.", "`tensor_parallel_degree`"),
         _degree("sequence_parallel", "Norms and dropouts work on their part of a sequence."),
         _degree("pipeline_parallel_schedule", "The order of micro-batches."),
         _degree("virtual_stages", "Model chunks a rank, with the interleaved schedule.", example=2),
-        Field(
-            "data_parallel",
-            parts.DATA_PARALLEL,
-            "What data-parallel ranks share out.",
-            "fsdp2; `megatron_distributed` or `megatron` with the implementation megatron",
-        ),
+        Field("data_parallel", parts.DATA_PARALLEL, "What data-parallel ranks share out.", "fsdp2"),
     ),
 }
 
@@ -173,16 +151,6 @@ def _command(written: Any) -> tuple[str, ...]:
     return words
 
 
-def _variables(written: Any) -> tuple[tuple[str, str], ...]:
-    example = "as in environment: {WANDB_MODE: disabled}"
-    if not isinstance(written, dict):
-        raise ValueError(f"write a table of variables, {example}")
-    for name, value in written.items():
-        if type(value) not in (str, int, float):
-            raise ValueError(f"{name} is no text; write its value in quotes, {example}")
-    return tuple(sorted((name, str(value)) for name, value in written.items()))
-
-
 SCRIPT: Final = Table(
     (
         NAME,
@@ -199,11 +167,7 @@ SCRIPT: Final = Table(
             "The folder that it runs in, from this file. The script's path begins there.",
             "this file's folder",
         ),
-        Field(
-            "environment",
-            parsed("table of texts", _variables, {"type": "object"}),
-            "Environment variables, added to the session's: `{WANDB_MODE: disabled}`.",
-        ),
+        _ENVIRONMENT,
         *ARGUMENTS.fields,
     ),
     also_called={

@@ -70,6 +70,8 @@ def run_program(program: Program) -> None:
     path = os.path.abspath(name)
     folder = program.cwd if is_module else os.path.dirname(path)
     _forget_namesakes(folder)
+    # pytest's hook rewrites assertions of tests and plugins, and has no code of them for runpy
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not hasattr(finder, "mark_rewrite")]
     sys.path.insert(0, folder)
     sys.argv = [name if is_module else path, *arguments]
     try:

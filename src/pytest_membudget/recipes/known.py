@@ -1,0 +1,186 @@
+"""What each recipe reads of a scenario, and which library it needs. Imports no torch: collection asks it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ..errors import UsageMistake
+from ..scenarios.job import Job, Optimizer
+from .shape import shape_of
+
+#: Classes of ``torch.optim`` (2.13) by the names of scenario files; other libraries' are called alike.
+TORCH_NAMES: Final[Mapping[str, str]] = {
+    "adamw": "AdamW", "adam": "Adam", "nadam": "NAdam", "radam": "RAdam", "adamax": "Adamax",
+    "adadelta": "Adadelta", "adagrad": "Adagrad", "asgd": "ASGD", "rmsprop": "RMSprop", "rprop": "Rprop",
+    "sgd": "SGD", "adafactor": "Adafactor", "lion": "Lion",
+}  # fmt: skip
+#: Which of them each library has: torch 2.13, transformers 5.23, bitsandbytes 0.50, torchao 0.18.
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "torch": tuple(name for name in TORCH_NAMES if name != "lion"),
+    "transformers": ("adafactor",),
+    "bitsandbytes": ("adamw", "adam", "adagrad", "lion", "rmsprop", "sgd"),
+    "torchao": ("adamw", "adam"),
+}
+_BITS: Final = {"bitsandbytes": (8, 32), "torchao": (4, 8)}
+_PAGED: Final = ("adamw", "adam", "lion")
+_FUSED: Final = ("adamw", "adam", "adagrad", "sgd")
+
+_MODEL: Final = ("model", "implementation", "environment", "micro_batch", "sequence")
+_STEP: Final = (
+    *("attention", "accumulation", "compiled", "loss.kind", "loss.chunks", "generate", "offload"),
+    *("teacher", "checkpointing.mode", "checkpointing.every"),
+    *("precision.policy", "precision.parameters", "precision.compute", "precision.reduce"),
+    *("optimizer.name", "optimizer.implementation", "optimizer.library", "optimizer.bits"),
+    *("optimizer.is_paged", "optimizer.momentum", "optimizer.in_backward", "optimizer.clips_gradients"),
+)
+_LAYOUT: Final = (
+    *("gpus", "data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree"),
+    *("sequence_parallel", "data_parallel.kind", "data_parallel.reshards_after_forward"),
+)
+_TITAN: Final = (
+    *("gpus", "accumulation", "compiled", "offload", "checkpointing", "optimizer.name"),
+    *("optimizer.implementation", "precision.parameters", "precision.compute"),
+    *("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree"),
+    *("context_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree"),
+    *("pipeline_parallel_schedule", "data_parallel.reshards_after_forward"),
+)
+#: Fields by the recipe that reads them, tables' as ``table.field`` or, where it reads all of one, its name.
+READS: Final[Mapping[str, frozenset[str]]] = {
+    "transformers": frozenset({*_MODEL, *_STEP, *_LAYOUT, "method"}),
+    "plain": frozenset({*_MODEL, *_STEP, *_LAYOUT}),
+    "torchtitan": frozenset({*_MODEL, *_TITAN}),
+}
+#: The library of each recipe, by the name that is installed.
+_LIBRARIES: Final = {"transformers": "transformers", "torchtitan": "torchtitan"}
+
+
+def unread(implementation: str, name: str) -> bool:
+    """Whether the recipe does not read the field ``name``, as ``sequence`` or ``optimizer.bits``."""
+    reads = READS[implementation]
+    return name not in reads and name.partition(".")[0] not in reads
+
+
+def mistakes_in(job: Job) -> Iterator[tuple[str, str]]:
+    """Fields that no recipe can run together, each with what to write instead."""
+    yield from _of_libraries(job)
+    yield from _of_the_models(job)
+    yield from _of_the_optimizer(job.optimizer)
+    yield from _of_the_layout(job)
+    yield from _of_the_step(job)
+    if job.implementation == "torchtitan":
+        yield from _of_torchtitan(job)
+
+
+def _of_libraries(job: Job) -> Iterator[tuple[str, str]]:
+    wanted = {"implementation": _LIBRARIES.get(job.implementation), "optimizer": job.optimizer.library}
+    if job.adapter is not None:
+        wanted["method"] = "peft"
+        if job.adapter.base is not None and importlib.util.find_spec("peft") is not None:
+            wanted["method"] = "bitsandbytes"
+    for name, library in wanted.items():
+        if library not in (None, "torch") and importlib.util.find_spec(library) is None:
+            remedy = "" if name != "implementation" else ", or write implementation: plain for a Llama"
+            yield name, f"{library} is not installed; run pip install {library}{remedy}"
+
+
+def _of_the_models(job: Job) -> Iterator[tuple[str, str]]:
+    if job.implementation == "plain":
+        for name, model in (("model", job.model), ("teacher", job.teacher)):
+            try:
+                shape = shape_of(model) if model is not None else None
+            except UsageMistake as error:
+                yield name, str(error)
+            else:
+                if name == "model" and shape is not None and shape.heads % job.degrees.tensor_parallel_degree:
+                    yield _split(job, shape.heads)
+        return
+    values = job.model.values
+    if job.model.source != "config":
+        return
+    heads, vocab = values.get("num_attention_heads"), values.get("vocab_size")
+    if isinstance(heads, int) and heads % job.degrees.tensor_parallel_degree:
+        yield _split(job, heads)
+    teachers = job.teacher.values.get("vocab_size") if job.teacher is not None else None
+    if isinstance(teachers, int) and isinstance(vocab, int) and teachers < vocab:
+        yield "teacher", f"its vocabulary is {teachers}, the model's {vocab}: their logits cannot be compared"
+
+
+def _split(job: Job, heads: int) -> tuple[str, str]:
+    degree = job.degrees.tensor_parallel_degree
+    return "tensor_parallel_degree", f"{degree} does not divide the {heads} heads"
+
+
+def _of_the_optimizer(optimizer: Optimizer) -> Iterator[tuple[str, str]]:
+    names, library = _NAMES[optimizer.library], optimizer.library
+    if optimizer.name not in names:
+        yield "optimizer", f"{library} has no {optimizer.name}; it has {', '.join(names)}"
+    bits = _BITS.get(library, ())
+    if optimizer.bits is not None and optimizer.bits not in bits:
+        has = f"{library} has {' and '.join(map(str, bits))}" if bits else "write library: bitsandbytes too"
+        yield "optimizer", f"bits: {optimizer.bits}: {has}"
+    if optimizer.is_paged and library != "bitsandbytes":
+        yield "optimizer", "is_paged is of bitsandbytes; write library: bitsandbytes too"
+    if library == "bitsandbytes" and optimizer.name == "sgd" and not optimizer.momentum:
+        yield "optimizer", "bitsandbytes has no sgd without momentum; write momentum: true"
+    if optimizer.is_paged and optimizer.name not in _PAGED:
+        yield "optimizer", f"is_paged is of {', '.join(_PAGED)}, and this is {optimizer.name}"
+    if optimizer.implementation is not None and library != "torch":
+        yield "optimizer", f"implementation is of torch's optimizers; leave it out with {library}"
+    if optimizer.implementation == "fused" and optimizer.name not in _FUSED:
+        yield "optimizer", f"torch's {optimizer.name} is not fused; write foreach or loop"
+    if optimizer.momentum and optimizer.name not in ("sgd", "rmsprop"):
+        yield "optimizer", f"momentum is of sgd and rmsprop, and this is {optimizer.name}"
+    if optimizer.in_backward and optimizer.clips_gradients:
+        yield (
+            "optimizer",
+            "in_backward frees each gradient at once, and clips_gradients needs all; leave one out",
+        )
+
+
+def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
+    degrees, kind = job.degrees, job.data_parallel.kind
+    if kind in ("zero2", "zero3"):
+        yield "data_parallel", f"torch has no {kind}; write fsdp2, or implementation: formulas"
+    if kind in ("ddp", "zero1") and (
+        degrees.tensor_parallel_degree > 1 or degrees.context_parallel_degree > 1
+    ):
+        yield "data_parallel", f"{kind} is for whole models here; write fsdp2 with the other degrees"
+    if kind in ("ddp", "zero1") and degrees.data_parallel_shard_degree > 1:
+        yield (
+            "data_parallel_shard_degree",
+            f"{kind} shards no parameters; write data_parallel_replicate_degree",
+        )
+    if degrees.sequence_parallel and degrees.tensor_parallel_degree == 1:
+        yield (
+            "sequence_parallel",
+            "there is no tensor_parallel_degree that it is with; write one, or leave it out",
+        )
+
+
+def _of_the_step(job: Job) -> Iterator[tuple[str, str]]:
+    shards = job.data_parallel.kind == "fsdp2" and job.degrees.gpus > 1
+    if job.precision.policy == "fsdp" and not shards and job.implementation != "torchtitan":
+        yield "precision", "policy: fsdp is FSDP2's; write gpus, or policy: autocast"
+    if "parameters" in job.offload and not shards:
+        yield "offload", "parameters are offloaded by FSDP2; write gpus"
+    if job.optimizer.in_backward and job.accumulation > 1:
+        yield "accumulation", "with in_backward each micro-batch is a step; leave one of them out"
+    if job.generation is not None and job.degrees.gpus > 1:
+        yield "generate", "is run on one GPU; leave gpus out"
+    if job.teacher is not None and job.generation is not None:
+        yield "teacher", "nothing is distilled in generation; leave teacher or generate out"
+    if job.adapter is not None and job.adapter.base is not None and job.degrees.gpus > 1:
+        yield "method", "a quantised base is run on one GPU; leave gpus out"
+    if job.loss.kind == "chunked" and job.teacher is None and job.degrees.tensor_parallel_degree > 1:
+        yield "loss", "chunked is for a head that is not split; leave it out with tensor_parallel_degree"
+
+
+def _of_torchtitan(job: Job) -> Iterator[tuple[str, str]]:
+    if job.optimizer.name not in ("adam", "adamw"):
+        yield "optimizer", f"torchtitan has adam and adamw, and this is {job.optimizer.name}"
+    if "fp16" in (job.precision.parameters, job.precision.compute):
+        yield "precision", "torchtitan has fp32 and bf16; write one of them"
+    if "activations" in job.offload:
+        yield "offload", "torchtitan offloads parameters; write parameters alone"

@@ -1,0 +1,88 @@
+"""A decoder on a mesh of GPUs: tensor parallel, checkpoints, compiled layers, FSDP2 or DDP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+from torch.distributed.tensor.parallel import parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+from ..scenarios.job import Job
+from .checkpoints import checkpoint_layers
+from .parts import Build, Decoder
+from .program import TYPES
+
+
+def built(build: Build, job: Job, mesh: DeviceMesh | None) -> Decoder:
+    """A decoder with its layers as the job has them; on meta where it is still to be sharded or split."""
+    with torch.device("meta" if _is_cut(job, mesh) else "cuda"):
+        return build()
+
+
+def laid_out(decoder: Decoder, job: Job, mesh: DeviceMesh | None) -> None:
+    """Split each layer of ``decoder``, checkpoint it and compile it, in this order, torchtitan's."""
+    degrees = job.degrees
+    if mesh is not None and degrees.tensor_parallel_degree > 1:
+        parallelize_module(decoder.model, mesh["tensor"], decoder.tensor_plan(degrees.sequence_parallel))
+    checkpoint_layers(decoder, job.checkpointing)
+    if job.compiled:
+        for layer in decoder.layers:
+            layer.compile()
+
+
+def shared_out(root: nn.Module, decoder: Decoder, job: Job, mesh: DeviceMesh | None) -> nn.Module:
+    """``root``, which has ``decoder``, over the data-parallel ranks, and on the GPU."""
+    if mesh is None:
+        return root
+    if job.data_parallel.kind != "fsdp2":
+        return DistributedDataParallel(root, process_group=mesh.get_group("replicate"))
+    if _data_ranks(job) > 1 or job.precision.policy == "fsdp":
+        options = _fsdp_options(job, mesh)
+        for layer in decoder.layers:
+            fully_shard(layer, **options)
+        fully_shard(root, **options)
+    root.to_empty(device="cpu" if "parameters" in job.offload else "cuda")
+    if "parameters" in job.offload:
+        for name, buffer in root.named_buffers():
+            owner, _, own = name.rpartition(".")
+            root.get_submodule(owner).register_buffer(own, buffer.cuda(), persistent=False)
+    return root
+
+
+def _is_cut(job: Job, mesh: DeviceMesh | None) -> bool:
+    return mesh is not None and job.data_parallel.kind == "fsdp2"
+
+
+def _data_ranks(job: Job) -> int:
+    degrees = job.degrees
+    return (
+        degrees.data_parallel_replicate_degree
+        * degrees.data_parallel_shard_degree
+        * degrees.context_parallel_degree
+    )
+
+
+def _fsdp_options(job: Job, mesh: DeviceMesh) -> dict[str, Any]:
+    precision = job.precision
+    mixed = MixedPrecisionPolicy()
+    if precision.policy == "fsdp":
+        compute = TYPES[precision.compute_type]
+        mixed = MixedPrecisionPolicy(compute, TYPES[precision.reduce] if precision.reduce else compute)
+    replicates = job.degrees.data_parallel_replicate_degree > 1
+    return {
+        "mesh": mesh["replicate", "shard"] if replicates else mesh["shard"],
+        "mp_policy": mixed,
+        "reshard_after_forward": job.data_parallel.reshards_after_forward,
+        "offload_policy": CPUOffloadPolicy() if "parameters" in job.offload else OffloadPolicy(),
+    }
+
+
+def zero_redundancy(trained: list[nn.Parameter], make: Any, mesh: DeviceMesh) -> torch.optim.Optimizer:
+    """The optimizer of ZeRO 1: each rank has the states of its parameters."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    return ZeroRedundancyOptimizer(trained, make, process_group=mesh.get_group("replicate"))

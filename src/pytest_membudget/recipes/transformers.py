@@ -1,0 +1,79 @@
+"""A model of transformers from its ``config.json``: full or adapted training, distillation, generation."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from ..scenarios.job import Generation, Job, Model
+from .attention import attention_backend
+from .parts import Decoder
+from .program import STATIC_TOKENS, TYPES, job_of_program
+from .running import run
+from .tensor_plans import hugging_face_plan
+
+
+def decoder_of(job: Job, model: Model, number_type: torch.dtype) -> Decoder:
+    """The causal language model of ``model``, where ``torch.device`` says."""
+    config = transformers.AutoConfig.for_model(**{**model.values, "use_cache": False})
+    attention = "eager" if job.attention == "eager" else "sdpa"
+    causal = transformers.AutoModelForCausalLM.from_config(
+        config, dtype=number_type, attn_implementation=attention
+    )
+    # within tensor parallelism the first layer has a part of the sequence, whose places these are
+    places: dict[str, Tensor] = {}
+    if job.degrees.sequence_parallel:
+        with torch.device("cuda"):
+            places = {"position_ids": torch.arange(job.sequence)[None]}
+    body = causal.base_model
+    return Decoder(
+        causal,
+        body.layers,
+        hidden=lambda tokens: body(input_ids=tokens, **places).last_hidden_state,
+        logits=lambda tokens: causal(input_ids=tokens, **places).logits,
+        loss=lambda tokens: causal(input_ids=tokens, labels=tokens, **places).loss,
+        head=causal.get_output_embeddings(),
+        recompute_layers=functools.partial(_recompute_layers, causal),
+        tensor_plan=functools.partial(hugging_face_plan, causal),
+    )
+
+
+def _recompute_layers(causal: transformers.PreTrainedModel) -> None:
+    if hasattr(causal, "activation_checkpointing_enable"):  # 5.23's name
+        causal.activation_checkpointing_enable({"use_reentrant": False})
+    else:
+        causal.gradient_checkpointing_enable({"use_reentrant": False})
+
+
+def generate(job: Job, generation: Generation) -> None:
+    """A prompt, then tokens one by one, by transformers' ``generate``.
+
+    A static cache is whole from the start: each token after the first takes the same, so a few are run.
+    """
+    with torch.device("cuda"):
+        causal: Any = decoder_of(job, job.model, TYPES[job.precision.parameters]).model.eval()
+    causal.config.use_cache = True
+    tokens = torch.zeros(job.micro_batch, generation.prompt, dtype=torch.int64, device="cuda")
+    new, cache = generation.new_tokens, None
+    if generation.cache == "static":
+        cache = transformers.StaticCache(causal.config, max_cache_len=generation.prompt + new)
+        new = min(new, STATIC_TOKENS)
+    causal.generate(
+        input_ids=tokens,
+        attention_mask=torch.ones_like(tokens),
+        past_key_values=cache,
+        max_new_tokens=new,
+        min_new_tokens=new,
+        do_sample=False,
+        pad_token_id=0,
+    )
+
+
+if __name__ == "__main__":
+    job = job_of_program()
+    with attention_backend(job.attention):
+        run(job, decoder_of, generate)
