@@ -76,9 +76,8 @@ def load_history(path: Path) -> list[DeviceHistory]:
     """
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         content = json.load(stream)
-    settings = AllocatorSettings.parse(content["settings"] or "", source=str(path))
-    if any(segment["is_expandable"] for segment in content["segments"]):
-        settings = replace(settings, expandable_segments=True)
+    is_set = "expandable_segments:True" in (content["settings"] or "")
+    settings = AllocatorSettings(is_set or any(segment["is_expandable"] for segment in content["segments"]))
     histories = []
     for device, trace in enumerate(content["traces"]):
         events = tuple(HistoryEvent(*event) for event in trace)

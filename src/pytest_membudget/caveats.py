@@ -60,7 +60,6 @@ OUT_OF_MEMORY: Final = CaveatKind("out-of-memory", ASSUMED)
 OTHER_RANKS: Final = CaveatKind(
     "other-ranks", UNCHECKED, "name the ranks that differ, so that they are run too: ranks=[0, 1, 63]"
 )
-LEAST: Final = CaveatKind("least", UNCHECKED, "hold the budget to metric: allocated")
 HOW: Final = CaveatKind("method", METHOD)
 
 #: Not modelled.
@@ -80,12 +79,6 @@ OTHER_CARD: Final = CaveatKind(
 )
 NCCL: Final = CaveatKind(
     "nccl", UNCHECKED, "hold the budget to metric='reserved', which has no NCCL in it", is_missing=True
-)
-FORMULA: Final = CaveatKind(
-    "formula",
-    UNCHECKED,
-    "write a test with the mark, which is run, in place of the scenario",
-    is_missing=True,
 )
 
 #: Of a later version.

@@ -75,75 +75,68 @@ def job(model, sequence, micro_batch=1, **more):
     return Job(model, "formulas", sequence=sequence, micro_batch=micro_batch, **more)
 
 
-def one_gpu(id, measured_bytes, source, job, reserved_bytes=0):
-    return PublishedJob("one GPU", id, job, measured_bytes, source, reserved_bytes)
-
-
 _TUNE = "pytorch/torchtune@1814feb README.md, recipes/full_finetune_single_device.py"
 _CS336 = "Wedsonlin/assignment2-systems@8630bcfe snapshots"
 _KKAITLYN = "kkaitlyn111's snapshots of the same assignment, one process for all sizes"
-ONE_GPU = [
-    one_gpu("tune-l32-3b-packed", 60.0 * GIB, _TUNE, job(LLAMA32_3B, 4096, 2, optimizer=FUSED)),
-    one_gpu(
-        "tune-l32-3b-compile", 51.0 * GIB, _TUNE, job(LLAMA32_3B, 4096, 2, optimizer=FUSED, compiled=True)
-    ),
-    one_gpu(
-        "tune-l32-3b-chunked-ce",
-        42.9 * GIB,
-        _TUNE,
-        job(LLAMA32_3B, 4096, 2, optimizer=FUSED, compiled=True, loss=Loss("chunked")),
-    ),
-    one_gpu(
-        "tune-l32-3b-act-ckpt",
-        24.9 * GIB,
-        _TUNE,
-        job(LLAMA32_3B, 4096, 2, optimizer=FUSED, compiled=True, loss=Loss("chunked"), checkpointing=FULL),
-    ),
-    one_gpu(
-        "ao-llama2-7b-bnb-8-bit",
-        39.3 * GIB,
-        "pytorch/ao@1e7f132e3 torchao/prototype/low_bit_optim/README.md",
-        job(LLAMA2_7B, 1304, 2, optimizer=Optimizer(library="bitsandbytes", bits=8), checkpointing=FULL),
-    ),
-    one_gpu(
-        "snap-wedsonlin-medium-ctx128-training",
-        6701.0942 * MIB,
-        _CS336,
-        job(MEDIUM, 128, 4, precision=FP32, optimizer=LOOP, attention="eager"),
-        6900.0 * MIB,
-    ),
-    one_gpu(
-        "snap-wedsonlin-medium-ctx1024-training",
-        23092.1924 * MIB,
-        _CS336,
-        job(MEDIUM, 1024, 4, precision=AUTOCAST, optimizer=LOOP, attention="eager"),
-        24012.0 * MIB,
-    ),
-    one_gpu(
-        "snap-kkaitlyn-2.7b-full128",
-        52527.4282 * MIB,
-        _KKAITLYN,
-        job(LARGE, 128, 4, precision=FP32, optimizer=LOOP, attention="eager"),
-        58280.0 * MIB,
-    ),
-]
+_LOW_BITS = "pytorch/ao@1e7f132e3 torchao/prototype/low_bit_optim/README.md"
+_LIT_GPT = "Lightning-AI/litgpt@0cc02afa tutorials/resource-tables.md, finetune/lora.py"
+_TITAN = "pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md (9dec370)"
+_PR165 = "pytorch/torchtitan pull/165"
+_H200 = "pytorch/torchtitan benchmarks/llama3-8b_h200_202506_trainy-whitefiber.md"
+_AO = "pytorch/ao docs/source/workflows/training.md"
+_EAGER = {"optimizer": LOOP, "attention": "eager"}
+_COMPILED = {"optimizer": FUSED, "compiled": True}
+_SAVED = {**_COMPILED, "loss": Loss("chunked"), "checkpointing": FULL}
+_STATES = Optimizer(library="bitsandbytes", bits=8)
 
 
-def lora(id, gb, model, tokens, micro_batch, base=None, gpus=1, checkpointing=None):
-    adapter = Adapter("qlora" if base else "lora", 8, ("q_proj", "v_proj"), base)
-    degrees = Degrees(data_parallel_shard_degree=gpus)
-    made = job(
-        model,
-        tokens,
-        micro_batch,
-        adapter=adapter,
-        degrees=degrees,
-        checkpointing=checkpointing or Checkpointing(),
+def case(kind, id, measured_bytes, source, model, sequence, micro_batch=1, reserved_bytes=0, **more):
+    return PublishedJob(
+        kind, id, job(model, sequence, micro_batch, **more), measured_bytes, source, reserved_bytes
     )
-    source = "Lightning-AI/litgpt@0cc02afa tutorials/resource-tables.md, finetune/lora.py"
-    return PublishedJob("adapters", f"litgpt-lora-{id}", made, gb * GB, source)
 
 
+def one_gpu(id, *rest, **more):
+    return case("one GPU", id, *rest, **more)
+
+
+def lora(id, gb, model, tokens, micro_batch, base=None):
+    adapter = Adapter("qlora" if base else "lora", 8, ("q_proj", "v_proj"), base)
+    return case(
+        "adapters", f"litgpt-lora-{id}", gb * GB, _LIT_GPT, model, tokens, micro_batch, adapter=adapter
+    )
+
+
+def titan(
+    id, gib, source, model, sequence, micro_batch, shards, active=0, mode=FULL, is_compiled=True, **more
+):
+    degrees = Degrees(data_parallel_shard_degree=shards, **more.pop("degrees", {}))
+    more |= {"precision": FSDP, "degrees": degrees, "checkpointing": mode, "compiled": is_compiled}
+    return case("sharded", id, active * GIB, source, model, sequence, micro_batch, gib * GIB, **more)
+
+
+def generated(id, mib, reserved_mib, tokens, precision=FP32):
+    more = {"precision": precision, "generation": Generation(tokens, 0), **_EAGER}
+    return case("inference", id, mib * MIB, _CS336, MEDIUM, 1, 4, reserved_mib * MIB, **more)
+
+
+FOUR_D = {"tensor_parallel_degree": 8, "pipeline_parallel_degree": 8, "sequence_parallel": True}
+# fmt: off
+ONE_GPU = [
+    one_gpu("tune-l32-3b-packed", 60.0 * GIB, _TUNE, LLAMA32_3B, 4096, 2, optimizer=FUSED),
+    one_gpu("tune-l32-3b-compile", 51.0 * GIB, _TUNE, LLAMA32_3B, 4096, 2, **_COMPILED),
+    one_gpu("tune-l32-3b-chunked-ce", 42.9 * GIB, _TUNE, LLAMA32_3B, 4096, 2, loss=Loss("chunked"),
+        **_COMPILED),
+    one_gpu("tune-l32-3b-act-ckpt", 24.9 * GIB, _TUNE, LLAMA32_3B, 4096, 2, **_SAVED),
+    one_gpu("ao-llama2-7b-bnb-8-bit", 39.3 * GIB, _LOW_BITS, LLAMA2_7B, 1304, 2, optimizer=_STATES,
+        checkpointing=FULL),
+    one_gpu("snap-wedsonlin-medium-ctx128-training", 6701.0942 * MIB, _CS336, MEDIUM, 128, 4, 6900 * MIB,
+            precision=FP32, **_EAGER),
+    one_gpu("snap-wedsonlin-medium-ctx1024-training", 23092.1924 * MIB, _CS336, MEDIUM, 1024, 4, 24012 * MIB,
+            precision=AUTOCAST, **_EAGER),
+    one_gpu("snap-kkaitlyn-2.7b-full128", 52527.4282 * MIB, _KKAITLYN, LARGE, 128, 4, 58280 * MIB,
+            precision=FP32, **_EAGER),
+]
 ADAPTERS = [
     lora("phi-1.5-none-mb2", 6.76, PHI, 1044, 2),
     lora("phi-1.5-nf4-mb1", 3.78, PHI, 1044, 1, "nf4"),
@@ -156,194 +149,48 @@ ADAPTERS = [
     lora("Llama_2_7B-nf4-dq-mb1", 13.84, LLAMA2_7B, 1304, 1, "nf4-double"),
     lora("Llama_2_13B-none-mb1", 38.12, LLAMA2_13B, 1304, 1),
 ]
-
-
-def titan(id, gib, model, sequence, micro_batch, source, shards, active=0, **more):
-    degrees = Degrees(data_parallel_shard_degree=shards, **more.pop("degrees", {}))
-    made = job(model, sequence, micro_batch, precision=FSDP, degrees=degrees, **more)
-    return PublishedJob("sharded", id, made, active * GIB, source, gib * GIB)
-
-
-_TITAN = "pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md (9dec370)"
-_AO = "pytorch/ao docs/source/workflows/training.md"
-FOUR_D = {"tensor_parallel_degree": 8, "pipeline_parallel_degree": 8, "sequence_parallel": True}
 SHARDED = [
-    titan("titan-l3-8b-8gpu-fsdp", 82.4, LLAMA3_8B, 8192, 2, _TITAN, 8, checkpointing=PER_OPERATOR),
-    titan("titan-l3-8b-128gpu-fsdp", 67.0, LLAMA3_8B, 8192, 2, _TITAN, 128, checkpointing=PER_OPERATOR),
-    titan(
-        "titan-l3-8b-cp2",
-        84.2,
-        LLAMA3_8B,
-        65536,
-        1,
-        _TITAN,
-        4,
-        checkpointing=FULL,
-        compiled=True,
-        degrees={"context_parallel_degree": 2},
-    ),
-    titan(
-        "titan-l3-8b-cp4",
-        84.0,
-        LLAMA3_8B,
-        131072,
-        1,
-        _TITAN,
-        2,
-        checkpointing=FULL,
-        compiled=True,
-        degrees={"context_parallel_degree": 4},
-    ),
-    titan(
-        "titan-l3-8b-cp8",
-        84.5,
-        LLAMA3_8B,
-        262144,
-        1,
-        _TITAN,
-        1,
-        checkpointing=FULL,
-        compiled=True,
-        degrees={"context_parallel_degree": 8},
-    ),
-    titan(
-        "titan-l3-70b-2d-asynctp",
-        67.6,
-        LLAMA3_70B,
-        8192,
-        16,
-        _TITAN,
-        32,
-        checkpointing=FULL,
-        compiled=True,
-        degrees={"tensor_parallel_degree": 8, "sequence_parallel": True},
-    ),
-    titan(
-        "titan-l3-405b-4d-cp1",
-        75.3,
-        LLAMA3_405B,
-        32768,
-        1,
-        _TITAN,
-        8,
-        checkpointing=FULL,
-        compiled=True,
-        accumulation=8,
-        degrees=FOUR_D,
-    ),
-    titan(
-        "titan-l3-405b-4d-cp2",
-        75.9,
-        LLAMA3_405B,
-        65536,
-        1,
-        _TITAN,
-        4,
-        checkpointing=FULL,
-        compiled=True,
-        accumulation=8,
-        degrees={**FOUR_D, "context_parallel_degree": 2},
-    ),
-    titan(
-        "titan-l3-8b-h200-8nodes",
-        46.97,
-        LLAMA3_8B,
-        8192,
-        2,
-        "pytorch/torchtitan benchmarks/llama3-8b_h200_202506_trainy-whitefiber.md",
-        64,
-        checkpointing=PER_OPERATOR,
-        compiled=True,
-    ),
-    titan(
-        "titan-pr382-with-pr",
-        68.09,
-        LLAMA3_8B,
-        8192,
-        2,
-        "pytorch/torchtitan pull/382",
-        8,
-        checkpointing=PER_OPERATOR,
-        compiled=True,
-        optimizer=FUSED,
-    ),
-    titan(
-        "titan-pr165-fsdp1-ac",
-        32.14,
-        LLAMA2_7B,
-        2048,
-        8,
-        "pytorch/torchtitan pull/165",
-        8,
-        23.58,
-        checkpointing=FULL,
-    ),
-    titan(
-        "titan-pr165-fsdp2-sac",
-        59.41,
-        LLAMA2_7B,
-        2048,
-        8,
-        "pytorch/torchtitan pull/165",
-        8,
-        49.54,
-        checkpointing=PER_OPERATOR,
-    ),
-    titan(
-        "ao-l3-8b-h100-bf16",
-        47.65,
-        LLAMA3_8B,
-        8192,
-        1,
-        _AO,
-        8,
-        checkpointing=PER_OPERATOR,
-        compiled=True,
-    ),
+    titan("titan-l3-8b-8gpu-fsdp", 82.4, _TITAN, LLAMA3_8B, 8192, 2, 8, mode=PER_OPERATOR, is_compiled=False),
+    titan("titan-l3-8b-128gpu-fsdp", 67.0, _TITAN, LLAMA3_8B, 8192, 2, 128, mode=PER_OPERATOR,
+        is_compiled=False),
+    titan("titan-l3-8b-cp2", 84.2, _TITAN, LLAMA3_8B, 65536, 1, 4, degrees={"context_parallel_degree": 2}),
+    titan("titan-l3-8b-cp4", 84.0, _TITAN, LLAMA3_8B, 131072, 1, 2, degrees={"context_parallel_degree": 4}),
+    titan("titan-l3-8b-cp8", 84.5, _TITAN, LLAMA3_8B, 262144, 1, 1, degrees={"context_parallel_degree": 8}),
+    titan("titan-l3-70b-2d-asynctp", 67.6, _TITAN, LLAMA3_70B, 8192, 16, 32,
+          degrees={"tensor_parallel_degree": 8, "sequence_parallel": True}),
+    titan("titan-l3-405b-4d-cp1", 75.3, _TITAN, LLAMA3_405B, 32768, 1, 8, accumulation=8, degrees=FOUR_D),
+    titan("titan-l3-405b-4d-cp2", 75.9, _TITAN, LLAMA3_405B, 65536, 1, 4, accumulation=8,
+          degrees={**FOUR_D, "context_parallel_degree": 2}),
+    titan("titan-l3-8b-h200-8nodes", 46.97, _H200, LLAMA3_8B, 8192, 2, 64, mode=PER_OPERATOR),
+    titan("titan-pr382-with-pr", 68.09, "pytorch/torchtitan pull/382", LLAMA3_8B, 8192, 2, 8,
+    mode=PER_OPERATOR,
+          optimizer=FUSED),
+    titan("titan-pr165-fsdp1-ac", 32.14, _PR165, LLAMA2_7B, 2048, 8, 8, 23.58, is_compiled=False),
+    titan("titan-pr165-fsdp2-sac", 59.41, _PR165, LLAMA2_7B, 2048, 8, 8, 49.54, PER_OPERATOR,
+        is_compiled=False),
+    titan("ao-l3-8b-h100-bf16", 47.65, _AO, LLAMA3_8B, 8192, 1, 8, mode=PER_OPERATOR),
 ]
-
-
-def generated(id, mib, reserved_mib, tokens, precision=FP32):
-    made = job(
-        MEDIUM, 1, 4, precision=precision, attention="eager", generation=Generation(tokens, 0), optimizer=LOOP
-    )
-    return PublishedJob("inference", id, made, mib * MIB, _CS336, reserved_mib * MIB)
-
-
 #: forwards without a cache, whose logits are those of all tokens
 INFERENCE = [
-    generated("snap-wedsonlin-medium-ctx128-inference", 1658.3711, 1682.0, 128),
-    generated("snap-wedsonlin-medium-ctx512-inference", 1860.9141, 1890.0, 512, AUTOCAST),
-    generated("snap-wedsonlin-medium-ctx1024-inference", 2746.0117, 3056.0, 1024),
+    generated("snap-wedsonlin-medium-ctx128-inference", 1658.3711, 1682, 128),
+    generated("snap-wedsonlin-medium-ctx512-inference", 1860.9141, 1890, 512, AUTOCAST),
+    generated("snap-wedsonlin-medium-ctx1024-inference", 2746.0117, 3056, 1024),
+    case("inference", "ao-infer-base-bf16-llama-3.1-8b", 0,
+         "pytorch/ao@bc000aafb torchao/quantization/README.md, torchao/_models/llama/generate.py",
+         LLAMA3_8B, 1, 1, 16.35 * GB, generation=Generation(6, 200, "static")),
 ]
-INFERENCE.append(
-    PublishedJob(
-        "inference",
-        "ao-infer-base-bf16-llama-3.1-8b",
-        job(LLAMA3_8B, 1, generation=Generation(6, 200, "static")),
-        0,
-        "pytorch/ao@bc000aafb torchao/quantization/README.md, torchao/_models/llama/generate.py",
-        16.35 * GB,
-    )
-)
+# fmt: on
 LLAMA4 = Model("config", "llama4-2-layers", json.dumps({"model_type": "llama4_text", "num_hidden_layers": 2}))
+_EXPERTS = Degrees(data_parallel_shard_degree=4, expert_parallel_degree=4)
+_MOE = "pytorch/ao torchao/prototype/moe_training/README.md"
+_SIZES = (8192, 8, 145.55 * GIB)
 MIXTURES = [
-    PublishedJob(
-        "mixture of experts",
-        "ao-llama4-2layer-bf16",
-        job(
-            LLAMA4,
-            8192,
-            8,
-            precision=FSDP,
-            compiled=True,
-            degrees=Degrees(data_parallel_shard_degree=4, expert_parallel_degree=4),
-        ),
-        0,
-        "pytorch/ao torchao/prototype/moe_training/README.md",
-        145.55 * GIB,
+    case(
+        "mixture of experts", "ao-llama4-2layer-bf16", 0, _MOE, LLAMA4, *_SIZES, precision=FSDP,
+        compiled=True,
+        degrees=_EXPERTS,
     )
-]
+]  # fmt: skip
 SEEN = (
     "tune-l32-3b-packed",  # RMSNorm in fp32
     "tune-l32-3b-compile",  # what compiled layers keep

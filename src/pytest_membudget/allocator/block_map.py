@@ -46,10 +46,6 @@ class BlockMap:
         """The end of the free stretch that begins at ``address``, as one does where a block is placed."""
         return self._ends.get(address)
 
-    def free_start(self, end: int) -> int | None:
-        """The start of the free stretch up to ``end``."""
-        return self._starts.get(end)
-
     def free_stretches(self) -> Iterable[tuple[int, int]]:
         """Start and end of all free memory, in no order."""
         return self._ends.items()

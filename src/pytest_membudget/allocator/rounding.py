@@ -18,15 +18,6 @@ MIN_BLOCK_BYTES: Final = 512
 SMALL_BYTES: Final = 1 * MIB
 """The largest block of the small pool (``kSmallSize``)."""
 
-MIN_LARGE_BYTES: Final = 10 * MIB
-"""Large blocks below this share a segment of ``large_segment_size`` (``kMinLargeAlloc``)."""
-
-LARGE_SEGMENT_BYTES: Final = 20 * MIB
-"""The default of ``large_segment_size_mb``; the page of the large pool with expandable segments."""
-
-ROUNDUP_INTERVALS: Final = 16
-"""Powers of two with separate divisions, from 1 MiB on (``kRoundUpPowerOfTwoIntervals``)."""
-
 
 def block_bytes(size_bytes: int, divisions: Sequence[int] = ()) -> int:
     """The block that a request of ``size_bytes`` > 0 needs.

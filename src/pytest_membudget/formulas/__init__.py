@@ -1,7 +1,5 @@
-"""Closed forms: what a model, a way of training it and a layout over GPUs take, without running anything.
+"""What a job takes that nobody runs: arithmetic on a decoder's shape, with a margin from published peaks.
 
-``inputs/`` reads a model from what people have into plain values; ``parameters`` and ``sharding`` give a
-rank its tensors; ``implementations/`` give each layer as a tape of operators; ``moments`` follows a step
-over the tapes, and ``figures`` makes the highest moment a report. Pure functions, no torch. Every term has
-its formula and source.
+``sources`` reads the shape, ``ranks`` splits it, ``model_states`` and ``activations`` say what is held,
+``peaks`` which moment takes most; ``margins`` is how far off that may be. It needs no torch.
 """

@@ -95,16 +95,16 @@ def largest_micro_batch(job: Job, limit_bytes: int) -> int:
 
 
 def _together(job: Job, limit_bytes: int) -> Change | None:
-    names: list[str] = []
+    names: dict[Callable[[Job], Iterator[Change]], str] = {}  # of full and partial checkpointing the last
     changed, best = job, peak_bytes_of(job)
     for change in _KEEPING:
         for name, _, candidate in change(changed):
             peak_bytes = peak_bytes_of(candidate)
             if best is not None and peak_bytes is not None and peak_bytes < best:
                 changed, best = candidate, peak_bytes
-                names.append(name)
+                names[change] = name
         if best is not None and best <= limit_bytes:
-            return " + ".join(names), _ALL, changed
+            return " + ".join(names.values()), _ALL, changed
     return None
 
 

@@ -48,16 +48,6 @@ class States:
     """How many numbers are trained, those of this rank's shard."""
 
 
-def zero_bytes(parameters: float, ranks: int, stage: int) -> float:
-    """Model states of mixed-precision Adam on one of ``ranks`` ranks (ZeRO, arXiv:1910.02054, figure 1).
-
-    Parameters and gradients of 2 bytes and 12 of optimizer states: 16; stage 1 shares the states, 2 the
-    gradients too, 3 all.
-    """
-    whole = {0: 16, 1: 4, 2: 2, 3: 0}[stage]
-    return parameters * (whole + (16 - whole) / ranks)
-
-
 def states_of(rank: Rank) -> States:
     """The states of ``rank``."""
     adapter = rank.job.adapter

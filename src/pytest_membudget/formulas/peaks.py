@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,34 +16,18 @@ from ..components import (
     WORKSPACES,
 )
 from ..scenarios.job import Job
-from ..units import MIB
 from .activations import Kept, element_type, kept_of, tokens_of
 from .decoder import parameter_count
+from .generation import generated
 from .model_states import TYPE_BYTES, States, gradient_type, states_of
+from .moments import WORKSPACE_BYTES, Components, Moment
 from .ranks import Part, Rank, end_parts, layer_parts, parts_of
 from .sources import decoder_of
 
-#: cuBLAS's, of forward's and of backward's thread, on Hopper (torch 2.13, CUDABlas.cpp: 32 MiB each).
-_WORKSPACE_BYTES: Final = 32 * MIB
 #: ``reduce_bucket_size`` of DeepSpeed's ZeRO 2 (0.18): numbers.
 _REDUCE_BUCKET: Final = 500_000_000
 #: Layers whose gathered parameters are there at once: the one that runs and the next (FSDP2's prefetching).
 _GATHERED_LAYERS: Final = 2
-
-Components = Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What is allocated at one moment, by component."""
-
-    name: str
-    components: Components
-
-    @property
-    def bytes(self) -> int:
-        """All of it."""
-        return round(sum(self.components.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +58,7 @@ def figures_of(job: Job) -> tuple[RankFigure, ...]:
 
 def _figure(rank: Rank) -> RankFigure:
     states = states_of(rank)
-    moments = (_generated if rank.job.generation is not None else _trained)(rank, states)
+    moments = (generated if rank.job.generation is not None else _trained)(rank, states)
     return RankFigure(rank.stage * rank.ranks, rank.ranks, moments, _host(rank, states))
 
 
@@ -121,7 +104,7 @@ def _held(rank: Rank, states: States) -> dict[str, float]:
         PARAMETERS: 0 if is_away else states.parameters,
         FROZEN_PARAMETERS: (0 if is_away else states.frozen) + teacher,
         OPTIMIZER_STATES: 0 if is_away or rank.job.optimizer.is_paged else states.optimizer,
-        WORKSPACES: 2 * _WORKSPACE_BYTES,
+        WORKSPACES: 2 * WORKSPACE_BYTES,
     }
 
 
@@ -283,49 +266,6 @@ def _cast_bytes(rank: Rank) -> float:
     if precision.policy != "autocast" or precision.compute_type == precision.parameters:
         return 0
     return element_type(rank) * sum(part.elements for part in parts_of(rank) if part.tensor.is_linear)
-
-
-def _generated(rank: Rank, states: States) -> tuple[Moment, ...]:
-    """The prompt's forward, and the last token's, whose cache is largest."""
-    job, generation = rank.job, rank.job.generation
-    assert generation is not None
-    size = element_type(rank)
-    held = {PARAMETERS: states.parameters, WORKSPACES: _WORKSPACE_BYTES}
-    every = generation.prompt + generation.new_tokens
-    is_static = generation.cache == "static"
-    prompt = _cache_bytes(rank, every if is_static else generation.prompt)
-    longest = _cache_bytes(rank, every)
-    # a longer copy of one layer's keys and values is made before the old one goes
-    copied = 0 if is_static else longest / sum(rank.layers.values())
-    logits = job.micro_batch * rank.decoder.vocab * (size + 4) if rank.is_last else 0
-    forward = max(_working_bytes(rank, generation.prompt), logits)
-    return (
-        Moment("the prompt", {**held, ACTIVATIONS: prompt, TEMPORARIES: forward}),
-        Moment("the last token", {**held, ACTIVATIONS: longest + copied, TEMPORARIES: logits}),
-    )
-
-
-def _cache_bytes(rank: Rank, tokens: int) -> float:
-    """Keys and values of ``tokens`` a sequence, in all layers."""
-    tensor, size = rank.job.degrees.tensor_parallel_degree, element_type(rank)
-    one = sum(
-        number * layer.attention.cached / min(tensor, layer.attention.kv_heads)
-        for layer, number in rank.layers.items()
-    )
-    return rank.job.micro_batch * tokens * size * one
-
-
-def _working_bytes(rank: Rank, tokens: int) -> float:
-    """A layer's forward: the hidden states, their norm, and the widest block's linears."""
-    job, hidden, size = rank.job, rank.decoder.hidden, element_type(rank)
-    tensor, most = job.degrees.tensor_parallel_degree, 0.0
-    for layer in rank.layers:
-        block, attention = layer.block, layer.attention
-        width = block.matrices * (block.intermediate * (block.per_token or 1) + block.shared)
-        heads = 2 * attention.heads * attention.head_dim + attention.cached
-        scores = 2 * attention.heads * tokens if job.attention in ("eager", "math") else 0
-        most = max(most, (max(width, heads + scores)) / tensor)
-    return job.micro_batch * tokens * size * (2 * hidden + most)
 
 
 def _host(rank: Rank, states: States) -> Components:

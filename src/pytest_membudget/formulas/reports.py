@@ -8,7 +8,8 @@ from ..hardware.gpus import find_gpu
 from ..memory_report import Holder, MemoryReport, PeakBytes
 from ..scenarios.job import Job
 from .margins import kinds_of, margin_of
-from .peaks import Components, RankFigure, figures_of
+from .moments import Components
+from .peaks import RankFigure, figures_of
 
 #: What ``MemoryReport.kind`` says of arithmetic.
 ANALYTIC = "analytic"

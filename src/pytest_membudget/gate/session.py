@@ -18,6 +18,7 @@ from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
+from ..scenarios.items import ScenarioItem
 from .estimators import Estimators
 from .lock_file import Locking
 from .marks import expects_failure, is_marked, marked_test, skip_reason, unchecked_text, unreadable
@@ -157,9 +158,12 @@ class BudgetSession:
         estimate = result.estimate_of_verdict
         if estimate is None or result.measurements or expects_failure(item, BudgetExceeded):
             return result
+        if isinstance(item, ScenarioItem):
+            limit_bytes = result.limit_bytes
+            if limit_bytes is None or estimate.peak_bytes <= limit_bytes or result.details:
+                return result
+            return replace(result, details=item.what_now(limit_bytes, estimate.peak_bytes))
         test = marked_test(item, self._settings)
-        if not test.has_body:
-            return result
         with suppress(MembudgetError):  # the failure says what it is without advice
             bodies = self._estimators.bodies
             advice = bodies.advise(test, estimate, lambda name: trying(f"{item.nodeid} ({name})"))

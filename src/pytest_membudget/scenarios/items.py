@@ -112,6 +112,13 @@ class ScenarioItem(ProgramItem):
 
         return read_scenario(self.entry, self.path.parent, {}).program
 
+    def what_now(self, limit_bytes: int, figure_bytes: int) -> str:
+        """What would bring it from ``figure_bytes``, run or by formulas, to its limit: by formulas."""
+        from ..formulas.changes import what_now
+        from .jobs import read_scenario
+
+        return what_now(read_scenario(self.entry, self.path.parent, {}).job, limit_bytes, figure_bytes)
+
 
 class ScriptItem(ProgramItem):
     """A program of the user's."""

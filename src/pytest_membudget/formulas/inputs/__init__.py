@@ -1,1 +1,0 @@
-"""Models from what people have: configurations, arguments of frameworks, shapes, modules."""

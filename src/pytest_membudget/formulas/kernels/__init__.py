@@ -1,1 +1,0 @@
-"""Device memory that CUDA kernels take for themselves, by shape: for traces and for formulas."""

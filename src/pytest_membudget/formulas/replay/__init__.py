@@ -1,1 +1,0 @@
-"""A step's tensors, one after the other, fitted into memory as PyTorch does: what it reserves."""
