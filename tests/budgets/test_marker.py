@@ -133,11 +133,17 @@ def test_an_unknown_argument_is_refused_with_the_nearest_name(name, nearest):
     assert text == f"mem_budget({name}=40): there is no argument {name}; did you mean {nearest}?"
 
 
+def test_the_argument_of_an_earlier_version_says_what_to_write():
+    text = refusal_of(UsageMistake, {"scenario": "a.membudget.yaml::b"})
+
+    assert "there is no argument scenario any more; a scenario is a separate test" in text
+
+
 def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
     text = refusal_of(UsageMistake, {"vram": 40})
     assert text == (
         "mem_budget(vram=40): there is no argument vram; the arguments are gib, gpus, gpu, host_gib, "
-        "held_gib, metric, components, max_growth, ranks, scenario, reason"
+        "held_gib, metric, components, max_growth, ranks, reason"
     )
 
 
@@ -161,11 +167,6 @@ REFUSED = [
         "ranks",
         ["middle", [], [0, "last"], 1.5, True, [True], {"first": 1}],
         "write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]",
-    ),
-    (
-        "scenario",
-        ["llama3-8b", "budgets.yaml::", "::llama3-8b", "", 3, ["a::b"]],
-        "write file::name, as in scenario='budgets.membudget.yaml::llama3-8b'",
     ),
     ("reason", ["", "  ", 3, ["because"]], "write a text, as in reason='the teacher alone takes 15 GiB'"),
 ]
@@ -302,4 +303,4 @@ def test_a_budget_is_written_to_json_by_the_names_of_its_arguments():
         "reason": "a tight card",
     }
     assert json.dumps(budget.to_json()) == json.dumps(expected)  # in this order
-    assert budget.to_json().keys() == {field.name for field in fields(Budget)} - {"scenario"}
+    assert budget.to_json().keys() == {field.name for field in fields(Budget)}

@@ -37,6 +37,13 @@ def test_a_card_is_known_by_its_name_in_the_catalogue_from_then_on(pyproject):
     assert load_settings(pyproject, {}).gpu == "RTX-4090"
 
 
+def test_the_key_of_an_earlier_version_says_what_to_write(pyproject):
+    write_table(pyproject, 'max_disagreement = "5%"')
+    assert "there is no key max_disagreement any more; a measurement that differs by 5%" in refusal_of(
+        pyproject
+    )
+
+
 def test_the_command_line_rules_over_the_file(pyproject):
     write_table(pyproject, 'gpu = "T4"', 'metric = "reserved"')
     settings = load_settings(pyproject, {"gpu": "L4"})

@@ -12,7 +12,7 @@ MALFORMED = [
     ("gig=40", "did you mean gib?"),
     ("gpu='H100-80BG'", "H100-80GB"),
     ("components={'activation': 12}", "did you mean activations?"),
-    ("gib=40, scenario='a.yaml::b'", "cannot be read"),
+    ("gib=40, scenario='a.yaml::b'", "a scenario is a separate test in its *.membudget.yaml"),
 ]
 HEAD = "import pytest\nfrom holding import hold\n"
 #: Values that only fail when they are worked with; and a mark that is right.
