@@ -171,3 +171,11 @@ def test_more_that_stays_says_how_much():
         "holds 64.0 MiB more when its body ends than its entry in membudget.lock.yaml; "
         "if it may, run pytest --membudget --membudget-update=raise"
     )
+
+
+@pytest.mark.parametrize(("mib", "verdict"), [(100, "undecided"), (110, "over")])
+def test_an_undecided_test_is_held_to_its_entry_and_stays_undecided(mib, verdict):
+    undecided = result(mib, verdict="undecided", gpu="H100-80GB")
+    entry = replace(LOCKED, gpu="H100-80GB")
+
+    assert with_lock(undecided, lock_check(undecided, entry, READ)).verdict == verdict

@@ -97,9 +97,17 @@ def test_the_content_of_a_config_is_part_of_what_is_run(folder):
 
 
 def test_megatrons_arguments_have_its_names(job_of):
-    model = job_of("implementation: formulas", "{megatron: {--num_layers: 4, hidden-size: 64}}").model
+    written = "{megatron: {--num_layers: 4, hidden-size: 64, --num-attention-heads: 2}}"
+    model = job_of("implementation: formulas", written).model
 
-    assert model.values == {"num-layers": 4, "hidden-size": 64}
+    assert model.values == {"num-layers": 4, "hidden-size": 64, "num-attention-heads": 2}
+
+
+def test_formulas_say_what_they_do_not_read_and_what_cannot_be(mistakes_of):
+    text = mistakes_of("implementation: formulas\noptimizer: {clips_gradients: true}\nvirtual_stages: 2")
+
+    assert "formulas do not read it" in text
+    assert "several are of pipeline_parallel_schedule: Interleaved1F1B" in text
 
 
 @pytest.mark.parametrize(

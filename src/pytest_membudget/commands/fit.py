@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..budgets.verdict import OVER, WITHIN
+from ..budgets.verdict import OVER, UNDECIDED, WITHIN
 from ..errors import UsageMistake
 from ..hardware.gpus import find_gpu
 from ..reporting.document import Document
@@ -21,7 +21,7 @@ from .terminal import Subcommands, at_least_one, print_lines
 
 #: The plugin of the sessions; importing it imports pytest.
 _PLUGIN = f"{__package__}.fit_plugin"
-_OUTCOMES = {WITHIN: FITS, OVER: TOO_LARGE}
+_OUTCOMES = {WITHIN: FITS, OVER: TOO_LARGE, UNDECIDED: TOO_LARGE}
 #: Exit status where for some card no value fits.
 _NONE_FITS = 1
 #: Most characters of a bar of all that the card can hold.

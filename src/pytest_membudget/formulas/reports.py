@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import components
 from ..caveats import HOW, Caveat
 from ..hardware.gpus import find_gpu
-from ..memory_report import Holder, MemoryReport, PeakBytes
+from ..memory_report import MemoryReport, PeakBytes
 from ..scenarios.job import Job
 from .margins import kinds_of, margin_of
 from .moments import Components
@@ -42,7 +42,6 @@ def _report(figure: RankFigure, metric: str, context_bytes: int, margin: float, 
         metric=metric,
         peak=PeakBytes(size_bytes, size_bytes, size_bytes, size_bytes + context_bytes),
         components=sums,
-        holders=_holders(sums),
         rank=figure.rank,
         host=_host(figure) if any(figure.host.values()) else None,
         caveats=tuple(Caveat(HOW, line) for line in lines),
@@ -52,11 +51,6 @@ def _report(figure: RankFigure, metric: str, context_bytes: int, margin: float, 
 
 def _whole(sizes: Components) -> dict[str, int]:
     return dict.fromkeys(components.COMPONENTS, 0) | {name: round(size) for name, size in sizes.items()}
-
-
-def _holders(sums: dict[str, int]) -> tuple[Holder, ...]:
-    held = sorted(sums.items(), key=lambda one: -one[1])
-    return tuple(Holder(size, 1, name, operator="by formulas") for name, size in held if size)
 
 
 def _host(figure: RankFigure) -> MemoryReport:

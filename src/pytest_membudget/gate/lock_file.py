@@ -14,7 +14,7 @@ from typing import Any, Final
 from ..atomic_files import replacing
 from ..budgets.budget import Growth
 from ..budgets.settings import DEFAULT_GPU
-from ..budgets.verdict import UNSET, WITHIN
+from ..budgets.verdict import UNDECIDED, UNSET, WITHIN
 from ..errors import UsageMistake
 from ..reporting.causes import signed_size
 from ..results.comparison import (
@@ -160,7 +160,7 @@ def _more_held(entry: LockEntry, now: LockEntry) -> int:
 def _entry_of(result: TestResult, rules: Rules) -> LockEntry | None:
     """The entry of ``result``; None if it has no figure, or its budget has a ``gib``."""
     figure, budget = result.worst_estimate, result.budget
-    if figure is None or not figure.peak_bytes or result.verdict not in (WITHIN, UNSET):
+    if figure is None or not figure.peak_bytes or result.verdict not in (WITHIN, UNDECIDED, UNSET):
         return None
     if budget is None or budget.gib is not None:
         return None

@@ -12,6 +12,7 @@ from ..budgets.budget import ARGUMENTS, Budget
 from ..budgets.marked_test import Program
 from ..budgets.marker import check_budget
 from ..errors import UsageMistake
+from ..formulas import refused
 from ..recipes.known import READS, mistakes_in, unread
 from ..user_input.fields import Table, read_fields
 from ..user_input.nodes import Mistakes
@@ -154,6 +155,12 @@ def _check_job(job: Job, written: Written) -> None:
     if job.implementation == "megatron":
         what = "no recipe runs Megatron-LM; write a script: of its pretrain_gpt.py (docs/scenarios.md)"
         written.refuse("implementation", f"{what}, or implementation: formulas")
+    if job.implementation == "formulas":
+        for name in _names(written):
+            if name in refused.NOT_READ:
+                written.refuse(name, "formulas do not read it; leave it out, or let a library run the job")
+        for name, what in (*_of_the_layout(job), *refused.mistakes_in(job)):
+            written.refuse(name, what)
     if job.implementation not in READS:
         return
     for name in _names(written):

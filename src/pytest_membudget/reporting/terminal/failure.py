@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
-from ...memory_report import Holder, MemoryReport
+from ...memory_report import MemoryReport
 from ...names import MARKER
 from ...results.advice import Advice
 from ...results.comparison import versions_text
@@ -23,7 +23,7 @@ _WIDTH = 20
 _COLUMN = 26
 #: Most ranks whose totals are listed, the largest first.
 _RANKS = 16
-_ANALYTIC, _TRACED = "analytic", "traced"
+_TRACED = "traced"
 #: Caveats about values assumed in place of unknown data.
 _OF_DATA = (READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN)
 #: ``test_a.py:14``, the user's own line, with the library's line that it leads to where that is another.
@@ -205,17 +205,8 @@ def _holders(estimate: MemoryReport, width: int, title: str = "What holds it:") 
     if not estimate.holders:
         return []
     shown, rest = estimate.holders[:_TOP], estimate.holders[_TOP:]
-    lines = _terms(shown) if estimate.kind == _ANALYTIC else cause_lines(shown, width)
     others = f"  {gib_text(sum(holder.bytes for holder in rest))}  in {len(rest)} more"
-    return ["", title, *lines, *([others] if rest else [])]
-
-
-def _terms(holders: Sequence[Holder]) -> Iterator[str]:
-    for holder in holders:
-        times = f" x{holder.count}" if holder.count > 1 else ""
-        formula = f" = {holder.operator}" if holder.operator else ""
-        source = f"  ({holder.location})" if holder.location else ""
-        yield f"  {gib_text(holder.bytes)}  {holder.component}  {holder.module}{times}{formula}{source}"
+    return ["", title, *cause_lines(shown, width), *([others] if rest else [])]
 
 
 def _listed(title: str, lines: Iterable[str]) -> list[str]:
