@@ -42,7 +42,7 @@ def checkpoint_layers(decoder: Decoder, checkpointing: Checkpointing) -> None:
 
 
 def _policy() -> Any:
-    """A layer's policy: its forward and its recomputation count products alike."""
+    """A layer's policy: its forward and its recomputation count products the same way."""
     products = {False: 0, True: 0}
 
     def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:

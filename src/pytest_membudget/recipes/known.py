@@ -10,7 +10,7 @@ from ..errors import UsageMistake
 from ..scenarios.job import Job, Optimizer
 from .shape import shape_of
 
-#: Classes of ``torch.optim`` (2.13) by the names of scenario files; other libraries' are called alike.
+#: Classes of ``torch.optim`` (2.13) by the names of scenario files; other libraries' are called the same.
 TORCH_NAMES: Final[Mapping[str, str]] = {
     "adamw": "AdamW", "adam": "Adam", "nadam": "NAdam", "radam": "RAdam", "adamax": "Adamax",
     "adadelta": "Adadelta", "adagrad": "Adagrad", "asgd": "ASGD", "rmsprop": "RMSprop", "rprop": "Rprop",

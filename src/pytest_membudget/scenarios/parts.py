@@ -147,7 +147,7 @@ OPTIMIZER: Final = Table(
         _optimizer("bits", "Of an element of its states.", "the parameters' type"),
         _optimizer("is_paged", "bitsandbytes' paged states, in unified memory, which can leave the card."),
         _optimizer("momentum", "Of SGD and RMSprop."),
-        _optimizer("keeps_master", "A copy of the parameters in fp32, beside its states."),
+        _optimizer("keeps_master", "A copy of the parameters in fp32, next to its states."),
         _optimizer(
             "in_backward", "Each parameter is updated, and its gradient freed, as soon as it is there."
         ),
