@@ -1,4 +1,16 @@
-"""Device: the contract of the devices that tests run on (the stand-in, a real card)."""
+"""Device: the contract of the devices that tests run on (the stand-in, a real card).
+
+A run of one test, as a worker makes it::
+
+    device = made_for(order)  # of ``real.device`` or ``stand_in.device``
+    device.install()  # before torch is used
+    ...  # the session's tests are collected; then in a child process for each test:
+    device.begin(find_gpu("H100-80GB"), limited=True)
+    kept = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+    device.body_ended()  # what is held now stays: 1 GiB
+    report = device.end(metric="allocated", root=os.getcwd())
+    assert report.peak.allocated_bytes == report.held.bytes == 2**30
+"""
 
 from __future__ import annotations
 
