@@ -285,6 +285,8 @@ class Gate:
 
     def _refuse_unchecked(self, session: pytest.Session, ends: Sequence[End]) -> None:
         """Fail a session that would pass although a budget was not checked, or has failed."""
+        if session.exitstatus == pytest.ExitCode.INTERRUPTED:
+            self._summary.add(*self._results.unfinished(), is_bad=True)
         is_green = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         texts = self._results.unchecked(ends)
         if is_green:  # else it was interrupted, or says so already

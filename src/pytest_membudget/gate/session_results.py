@@ -9,6 +9,9 @@ from ..budgets.verdict import ERROR, NO_MEMORY
 from ..results.test_result import TestResult
 from .xdist import End
 
+#: Most tests that a line names.
+_NAMED = 20
+
 
 class SessionResults:
     """Results by node id, and the node ids that have no result yet."""
@@ -87,6 +90,12 @@ class SessionResults:
             for pattern in ends[-1].unmatched  # all collect the same tests
         ]
         return [*modules, *not_run, *(unmatched if is_whole else ())]
+
+    def unfinished(self) -> list[str]:
+        """A message on the tests that an interrupted session has not come to, or not finished."""
+        names = self.not_run()
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return [f"interrupted: not finished: {', '.join(names[:_NAMED])}{more}"] if names else []
 
     def failing(self) -> list[TestResult]:
         """The results that make the build fail."""
