@@ -16,7 +16,11 @@ def interrupt_on_sigterm(config: pytest.Config) -> None:
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(_NUMBER) is signal.SIG_DFL:
         signal.signal(_NUMBER, _interrupt)
-        config.add_cleanup(lambda: signal.signal(_NUMBER, signal.SIG_DFL))
+        config.add_cleanup(_restore)
+
+
+def _restore() -> None:
+    signal.signal(_NUMBER, signal.SIG_DFL)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
