@@ -46,6 +46,8 @@ class Request(JsonObject):
     world_size: int = 1
     rank0_broadcasts: str = ""
     """What rank 0 has broadcast, as its answer says."""
+    launched: bool = False
+    """Whether it has the variables that a launcher sets, on its one GPU."""
     change: str | None = None
     """The name of a change that is tried."""
 
@@ -60,7 +62,8 @@ class Request(JsonObject):
         """What estimates ``test``."""
         program = astuple(test.program) if test.program is not None else None
         gpu, is_limited = budget.gpu or default_gpu, budget.gpu is not None
-        return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program)
+        launched = test.names_gpus and budget.gpus == 1
+        return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program, launched=launched)
 
     def of_rank(self, rank: int, world_size: int, rank0_broadcasts: str = "") -> Request:
         """The same for one of several ranks."""

@@ -103,7 +103,7 @@ class ScriptItem(EntryItem):
             program, budget = self._program(), read_limits(self.entry, defaults)
         except UsageMistake as error:
             return MarkedTest(**self._ids, budget=None, mistake=str(error))
-        return MarkedTest(**self._ids, budget=budget, program=program)
+        return MarkedTest(**self._ids, budget=budget, program=program, names_gpus="gpus" in self.entry.fields)
 
     def _program(self) -> Program:
         from .scripts import read_program
