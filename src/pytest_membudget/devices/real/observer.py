@@ -24,6 +24,7 @@ from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
 from .compiled_calls import COMPILED_CALLS, Follower
+from .compiled_code import follow_inductor
 from .run_log import Line, RunLog, State
 
 #: Key in the metadata of nodes with a hook: the first hook is of the innermost module.
@@ -58,6 +59,7 @@ class RunObserver(Hooks):
         self.modules.install()
         self.roles.install()
         COMPILED_CALLS.add(self._follower)
+        follow_inductor()
         # the engine's entry, under the names by which torch calls it
         callers = torch.autograd.graph, torch.autograd
         return [
@@ -166,6 +168,7 @@ class RunObserver(Hooks):
 
     def _root_called(self, module: nn.Module) -> None:
         self._root = id(module)
+        self.log.outermost.add(type(module).__name__)
         self.modules.name_children(module)
         self.roles.see_module(module)
 

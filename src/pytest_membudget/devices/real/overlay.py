@@ -90,7 +90,8 @@ class _Played:
         origin = self._origins.of(event.frames)
         record = Record(event.size_bytes, origin.operator, state.phase)
         record.event = number
-        record.module, record.root_call = state.module, state.root_call
+        record.module = self._seen.path_in(state.module, origin.module)
+        record.root_call = state.root_call
         if state.phase is Phase.FORWARD and state.module is None:
             record.for_update = bool(self._for_update[self._state]) and not origin.makes_new_values
             record.from_inputs = origin.makes_new_values or self._prepares_inputs()

@@ -6,7 +6,7 @@ States are numbered: the history has the number of the state of each allocation.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -52,6 +52,14 @@ class Seen(NamedTuple):
     sightings: Sequence[Sighting]
     first_nodes: Sequence[int] = ()
     """By state: the number of autograd's next node when it began."""
+    outermost: Collection[str] = ()
+    """The names that outermost modules have as their path, which those inside do not begin with."""
+
+    def path_in(self, module: str | None, inner: str | None) -> str | None:
+        """The path of what lies at ``inner`` in ``module``."""
+        if inner is None or module is None or module in self.outermost:
+            return inner or module
+        return f"{module}.{inner}"
 
     def records_a_graph(self, state: int) -> bool:
         """Whether autograd made nodes in ``state``: a function ran on what requires a gradient."""
@@ -73,6 +81,7 @@ class RunLog:
     ) -> None:
         """``address_of``: where a tensor's storage lies, as the history has it."""
         self.states: list[State] = []
+        self.outermost: set[str] = set()
         self._first_nodes = array("Q")
         self._distinct: dict[State, State] = {}  # one object of each
         #: of each sighting the state, the method, the numbers of addresses and arguments, and these
@@ -105,7 +114,7 @@ class RunLog:
             sightings.append(
                 Sighting(after, write, tuple(islice(fields, addresses)), tuple(islice(fields, args)))
             )
-        return Seen(self.states, sightings, self._first_nodes)
+        return Seen(self.states, sightings, self._first_nodes, self.outermost)
 
 
 def _on_cuda(tensor: torch.Tensor) -> bool:

@@ -13,7 +13,7 @@ from ...allocator.history import Frames
 from ...histories.places import BACKWARD, is_node, is_workspace, place_of
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
-from ...tracking.running_code.source import SourceFinder, is_own
+from ...tracking.running_code.source import SourceFinder, is_compiled, is_own
 from .origins import requesting_function
 from .run_log import Line, State
 
@@ -120,7 +120,7 @@ class _Frames:
 
 
 def _is_shown(filename: str) -> bool:
-    return filename.endswith(".py") and not is_own(filename)
+    return filename.endswith(".py") and not is_own(filename) and not is_compiled(filename)
 
 
 def _is_call_of_test(frame: Mapping[str, Any]) -> bool:
