@@ -56,7 +56,7 @@ class RealCudaDevice(Device):
 
     def install(self) -> None:
         """Record from the initialization of CUDA on, which an import or the test causes."""
-        torch.cuda._lazy_call(self._run.begin)
+        self._run.install()
 
     def card(self) -> dict[str, Any]:
         """The number of devices, and name and size of the current one. Initializes the driver."""

@@ -7,7 +7,7 @@ optimizers, and one before a backward's first nodes, allocate nothing and keep n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -18,7 +18,7 @@ from ...tracking.held import StepKind
 from ...tracking.ledger import Ledger
 from ...tracking.phases import running_phase
 from ...tracking.record import Phase, Record
-from ...tracking.roles.role_book import NO_GRAPH_TASK, RoleBook
+from ...tracking.roles.role_book import NO_GRAPH_TASK, Note, RoleBook
 from ...tracking.roles.tensor_parts import owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
@@ -32,7 +32,7 @@ _HAS_HOOK: Final = "membudget"
 
 
 class RunObserver(Hooks):
-    """Passes the step's state to the allocator (``set_metadata``), and records roles of storages."""
+    """Passes the step's state to the allocator (``set_metadata``), and records roles of storages, the host's too."""
 
     def __init__(
         self,
@@ -43,8 +43,10 @@ class RunObserver(Hooks):
         """``source``: finds the user's line that calls a backward."""
         self._source = source
         self.log = RunLog(set_metadata, address_of)
+        #: has the notes of tensors on the host, and of the run
+        self.host_note: Note = lambda write, tensors, *args: None
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
-        self.roles = RoleBook(self.log.note, lambda tensor: tensor.is_cuda, self._changed, self._stepped)
+        self.roles = RoleBook(self._note, self._changed, self._stepped)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._follower = Follower(self._paused, self._backward_modules.see)
         #: the module in which the running nodes of a backward were made
@@ -107,6 +109,13 @@ class RunObserver(Hooks):
         ):
             yield
 
+    def _note(self, write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
+        """Notes are of one run, on the card and on the host; those of tensors are where the first of them is."""
+        if not tensors or tensors[0].is_cpu:
+            self.host_note(write, tensors, *args)
+        if not tensors or tensors[0].is_cuda:
+            self.log.note(write, tensors, *args)
+
     def _copying(self, copy: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         def deepcopy(parameter: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
             copied = copy(parameter, memo)
@@ -131,7 +140,7 @@ class RunObserver(Hooks):
         self.log.renew()
         nodes: list[Any] = [tensor.grad_fn for tensor in tensors_in(outputs) if tensor.grad_fn is not None]
         handles = [node.register_prehook(self._backward_begins) for node in nodes]
-        self.log.note(Ledger.mark, ())
+        self._note(Ledger.mark, ())
         try:
             yield
         finally:
@@ -173,18 +182,22 @@ class RunObserver(Hooks):
         self.roles.see_module(module)
 
     def _root_ended(self, number: int) -> None:
-        self.log.note(Ledger.end_root_call, (), number)
+        self._note(Ledger.end_root_call, (), number)
         if torch._C._current_graph_task_id() == NO_GRAPH_TASK:
             self._end_step(StepKind.CALL, self._root)
         else:  # after a recomputation its backward follows
-            self.log.note(Ledger.mark, ())
+            self._note(Ledger.mark, ())
 
     def _changed(self) -> None:
+        self.log.enter(self.state())
+
+    def state(self) -> State:
+        """The state of the step in this thread."""
         phase, module = running_phase(self.roles, self.modules), self.modules.path
         if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node still runs
             module = self._node_module
         line = self._caller if phase is Phase.BACKWARD else None
-        self.log.enter(State(phase, module, self.modules.root_call, line))
+        return State(phase, module, self.modules.root_call, line)
 
 
 class BackwardModules(Hooks):

@@ -52,22 +52,31 @@ class RecordedRun:
 
         ``records``: keep what a snapshot shows, of every storage.
         """
-        self._address_of = address_of
         self._records = records
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
-        self._observer: RunObserver | None = None
+        self._is_observed = self._has_begun = False
+        #: the observer of the run
+        self.observer = RunObserver(self._set_metadata, address_of, self.source)
         self._began = 0.0
 
-    @property
-    def observer(self) -> RunObserver:
-        """The observer of the run."""
-        assert self._observer is not None, "the run has not begun"
-        return self._observer
+    def install(self) -> None:
+        """Observe this process from here on; the run begins when CUDA is begun to be used."""
+        self._observe()
+        torch.cuda._lazy_call(self.begin)
+
+    def _observe(self) -> None:
+        if not self._is_observed:
+            self._is_observed = True
+            self.observer.install()
+
+    def _set_metadata(self, text: str) -> None:
+        if self._has_begun:  # the allocator's metadata can be set once CUDA is initialized
+            torch.cuda.memory._set_memory_metadata(text)
 
     def begin(self) -> None:
         """Start the allocator's history and reset its peaks, unless already done."""
-        if self._observer is not None:
+        if self._has_begun:
             return
         torch.cuda.init()
         torch.cuda.reset_peak_memory_stats()
@@ -75,16 +84,15 @@ class RecordedRun:
         torch.cuda.memory._record_memory_history(
             "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
         )
-        # only now: the allocator's metadata can be set once CUDA is initialized
-        self._observer = RunObserver(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
-        self._observer.install()
+        self._has_begun = True
+        self._observe()
+        self.observer.log.renew()
         self._peaks.install()
         self._began = time.perf_counter()
 
     def body_ended(self) -> None:
         """Record gradients and what is held at the end of the test's body."""
-        if self._observer is not None:
-            self._observer.body_ended()
+        self.observer.body_ended()
 
     def end(self) -> RunResult:
         """End the run and return its result."""

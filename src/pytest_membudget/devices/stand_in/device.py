@@ -52,7 +52,7 @@ class StandInDevice(Device):
         self._libraries = StandInLibraries()
         self._run = RecordedRun(records=records)
         self._values = Values(self._run.source)
-        self._host = HostTensors(self._values.following)
+        self._host = HostTensors(self._values.following, self._run.observer)
         self._content: dict[str, Any] | None = None
         self._limited = False
         self._rank = 0
@@ -64,7 +64,7 @@ class StandInDevice(Device):
         self._values.install()
         install_saving(self._values.following)
         _read_unwinding_tables()
-        torch.cuda._lazy_call(self._run.begin)
+        self._run.install()
 
     def become(self, order: Mapping[str, Any]) -> None:
         """Have the kind and number of cards of ``order``, in place of those of its start."""
@@ -122,7 +122,6 @@ class StandInDevice(Device):
     def body_ended(self) -> None:
         """The test's body has ended, and its fixtures have not."""
         self._run.body_ended()
-        self._host.body_ended()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended, its fixtures with it: what it took."""

@@ -29,17 +29,6 @@ NO_GRAPH_TASK: Final = -1
 Note = Callable[..., None]
 
 
-def noting_now(find: Callable[[torch.Tensor], Record | None]) -> Note:
-    """Notes for live storages; ``find`` returns the record of a tensor, None if it is not tracked."""
-
-    def note(write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
-        records = [find(tensor) for tensor in tensors]
-        if records[0] is not None:
-            write(*records, *args)
-
-    return note
-
-
 class RoleBook(Hooks):
     """Notes the role of storages through PyTorch's public hooks on modules and optimizers.
 
@@ -51,17 +40,13 @@ class RoleBook(Hooks):
     def __init__(
         self,
         note: Note,
-        concerns: Callable[[torch.Tensor], bool] = lambda tensor: True,
         on_change: Callable[[], None] = lambda: None,
         on_step: Callable[[Optimizer], None] = lambda optimizer: None,
     ) -> None:
-        """``concerns``: whether the roles of a tensor, or of tensors inside of it, are noted.
-
-        ``on_change``: called when an optimizer's step begins or ends, and a parameter is registered.
+        """``on_change``: called when an optimizer's step begins or ends, and a parameter is registered.
         ``on_step``: called when one has ended outside of a backward.
         """
         self._note = note
-        self._concerns = concerns
         self._changed = on_change
         self._stepped = on_step
         self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
@@ -118,8 +103,6 @@ class RoleBook(Hooks):
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
-        if not self._concerns(gradient):
-            return
         key = id(parameter)
         name = self._names.get(key)
         # the whole parameters that FSDP gathers are registered with no module
@@ -150,9 +133,8 @@ class RoleBook(Hooks):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
-                if self._concerns(parameter):
-                    for part in owners(parameter):
-                        self._note(Record.note_trained, [part])
+                for part in owners(parameter):
+                    self._note(Record.note_trained, [part])
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
         self._changed()
@@ -206,20 +188,18 @@ class RoleBook(Hooks):
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
             for key, tensor in named_tensors(state):
-                if self._concerns(tensor):
-                    self._note_role(tensor, components.OPTIMIZER_STATES, f"{name}.{key}" if name else key)
+                self._note_role(tensor, components.OPTIMIZER_STATES, f"{name}.{key}" if name else key)
 
     def _copied(self, source: torch.Tensor, copy: torch.Tensor) -> None:
-        if source.device != copy.device or not self._concerns(copy):
+        if source.device != copy.device:
             return
         for original, part in zip(owners(source), owners(copy), strict=False):
             self._note(Record.note_copy, [part, original])
         self._changed()
 
     def _note_role(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
-        if self._concerns(tensor):
-            for part in owners(tensor):
-                self._note(Record.note_role, [part], role, name)
+        for part in owners(tensor):
+            self._note(Record.note_role, [part], role, name)
 
     def _forget(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
         self._parameters.pop(reference.key, None)
