@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from .record import Phase
-from .roles.role_book import NO_GRAPH_TASK, RoleBook
+from .roles.computed import NO_GRAPH_TASK
+from .roles.role_book import RoleBook
 from .running_code.modules import ModuleStack
 
 

@@ -18,7 +18,8 @@ from ...tracking.held import StepKind
 from ...tracking.ledger import Ledger
 from ...tracking.phases import running_phase
 from ...tracking.record import Phase, Record
-from ...tracking.roles.role_book import NO_GRAPH_TASK, Note, RoleBook
+from ...tracking.roles.computed import NO_GRAPH_TASK, Note
+from ...tracking.roles.role_book import RoleBook
 from ...tracking.roles.tensor_parts import owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
@@ -32,7 +33,7 @@ _HAS_HOOK: Final = "membudget"
 
 
 class RunObserver(Hooks):
-    """Passes the step's state to the allocator (``set_metadata``), and records roles of storages, the host's too."""
+    """Passes the step's state to the allocator (``set_metadata``), and records what storages are for."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class RunObserver(Hooks):
             yield
 
     def _note(self, write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
-        """Notes are of one run, on the card and on the host; those of tensors are where the first of them is."""
+        """A note of the run is of the card and the host, one of tensors of where the first of them is."""
         if not tensors or tensors[0].is_cpu:
             self.host_note(write, tensors, *args)
         if not tensors or tensors[0].is_cuda:
@@ -149,6 +150,7 @@ class RunObserver(Hooks):
             self.roles.see_gradients()
             self._caller = caller
             if caller is None:
+                self._note(Ledger.end_backward, ())
                 self._end_step(StepKind.BACKWARD, None)
             self._changed()
 
@@ -181,7 +183,8 @@ class RunObserver(Hooks):
         self.modules.name_children(module)
         self.roles.see_module(module)
 
-    def _root_ended(self, number: int) -> None:
+    def _root_ended(self, module: nn.Module, number: int) -> None:
+        self.roles.see_module(module)  # it may have given parameters other memory
         self._note(Ledger.end_root_call, (), number)
         if torch._C._current_graph_task_id() == NO_GRAPH_TASK:
             self._end_step(StepKind.CALL, self._root)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,19 +13,10 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from ... import components
-from ..record import Record
+from ..record import HELD, Record
 from ..running_code.replaced import Hooks, Replacement
+from .computed import NO_GRAPH_TASK, Computed, Note
 from .tensor_parts import named_tensors, owners, scales, sparse_parts
-
-_CASTS: Final = ("to", "float", "double", "half", "bfloat16")
-#: A context in which no ``__torch_function__`` of the user's sees what is looked at here.
-_without_subclasses = torch._C.DisableTorchFunctionSubclass
-
-#: ``torch._C._current_graph_task_id`` outside of any backward.
-NO_GRAPH_TASK: Final = -1
-
-#: Called with a method of ``Record``, the tensors whose records it is called with, and its further arguments.
-Note = Callable[..., None]
 
 
 class RoleBook(Hooks):
@@ -51,6 +41,7 @@ class RoleBook(Hooks):
         self._stepped = on_step
         self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
         self._names: dict[int, str] = {}
+        self.computed = Computed(note, on_change)
         self._forget_one = self._forget  # one bound method for all of them
         #: of each running optimizer step, the backward (graph task) that it runs in; -1 outside any
         self.steps: list[int] = []
@@ -65,7 +56,6 @@ class RoleBook(Hooks):
             Replacement(Optimizer, "load_state_dict", self._loading),  # torch has a hook of one optimizer
             Replacement(torch.utils, "swap_tensors", self._swapping),
             Replacement(nn.Module, "_apply", self._moving),
-            *_follow_copies(self._copied),
         ]
 
     @contextlib.contextmanager
@@ -98,6 +88,8 @@ class RoleBook(Hooks):
         frozen = not parameter.requires_grad
         role = components.FROZEN_PARAMETERS if frozen else components.PARAMETERS
         self._note_role(parameter, role, own_name)
+        if not parameter.is_leaf:  # computed, and put in a parameter's place: gradients pass through it
+            self._note_trained(parameter)
         for label, tensor in scales(parameter):
             self._note_role(tensor, role, f"{own_name}.{label}" if own_name else label)
 
@@ -133,8 +125,7 @@ class RoleBook(Hooks):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
-                for part in owners(parameter):
-                    self._note(Record.note_trained, [part])
+                self._note_trained(parameter)
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
         self._changed()
@@ -167,6 +158,7 @@ class RoleBook(Hooks):
             finally:
                 for tensor in known:
                     self.see_parameter(tensor)
+                self._changed()
 
         return swap_tensors
 
@@ -190,48 +182,16 @@ class RoleBook(Hooks):
             for key, tensor in named_tensors(state):
                 self._note_role(tensor, components.OPTIMIZER_STATES, f"{name}.{key}" if name else key)
 
-    def _copied(self, source: torch.Tensor, copy: torch.Tensor) -> None:
-        if source.device != copy.device:
-            return
-        for original, part in zip(owners(source), owners(copy), strict=False):
-            self._note(Record.note_copy, [part, original])
-        self._changed()
+    def _note_trained(self, parameter: torch.Tensor) -> None:
+        for part in owners(parameter):
+            self._note(Record.note_trained, [part])
 
     def _note_role(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         for part in owners(tensor):
             self._note(Record.note_role, [part], role, name)
+            if role in HELD:
+                self.computed.holds(part)
 
     def _forget(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
         self._parameters.pop(reference.key, None)
         self._names.pop(reference.key, None)
-
-
-def _follow_copies(copied: Callable[[torch.Tensor, torch.Tensor], None]) -> list[Replacement]:
-    """Call ``copied`` with a tensor and its copy, for each copy that Python makes of a leaf.
-
-    These are an average of the weights (EMA), a snapshot, a master copy.
-    Not for what a compiler traces, nor for a cast that autograd records: a weight that a forward casts is an
-    activation. ``torch.clone`` stays as it is, because TorchScript finds it by identity; and a
-    ``TorchFunctionMode``, which would see it, takes ``nn.Transformer`` and others from their fast paths. A
-    ``__torch_function__`` of the user's gets the methods that are in place when it is called.
-    """
-    names = ("clone", "copy_", *_CASTS)
-    return [Replacement(torch.Tensor, name, partial(_following, name, copied)) for name in names]
-
-
-def _following(name: str, copied: Callable[[torch.Tensor, torch.Tensor], None], method: Any) -> Any:
-    def call(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        result = method(tensor, *args, **kwargs)
-        if torch.compiler.is_compiling():
-            return result
-        source: Any = tensor
-        copy = result
-        if name == "copy_":
-            source, copy = args[0] if args else kwargs.get("src"), tensor
-        with _without_subclasses():
-            leaf = copy if name in _CASTS else tensor
-            if isinstance(source, torch.Tensor) and copy is not source and leaf.is_leaf:
-                copied(source, copy)
-        return result
-
-    return call

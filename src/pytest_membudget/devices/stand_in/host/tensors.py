@@ -26,7 +26,7 @@ class HostTensors:
         """``following``: of the values on the cards, copies of which lie on the host."""
         self._following = following
         self._reads = HostReads(following, users_source())
-        self._hollow = HollowTensors(following, self._reads)
+        self._hollow = HollowTensors(following, self._reads, observer.roles.computed)
         self._run = HostRun(following.host, observer, self._hollow.follow_operators)
 
     def install(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ....tracking.roles.computed import Computed
 from .answers import Answers
 from .counted_sizes import COUNTED
 from .following import Following
@@ -75,7 +76,9 @@ class _Nesting(threading.local):
 class Kernels:
     """Registers the functions, for as long as it lives."""
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: Following, computed: Computed) -> None:
+        """``computed``: sees what operators give, and what they have read."""
+        self._computed = computed
         self._following = following
         self._answers = Answers()
         self._nesting = _Nesting()
@@ -115,23 +118,24 @@ class Kernels:
     def _around(self, operator: Any, name: str) -> Kernel:
         kernel, plan = kernel_for_tensors(name), plan_of(operator)
         if operator is _COPY:
-            return self._copying(kernel, plan)
+            return self._copying(operator, kernel, plan)
         if operator is _ITEM:
             return self._reading(operator, kernel)
         if operator is _EXPONENTIAL:
-            return self._computing(self._deciding(kernel), plan)
+            return self._computing(operator, self._deciding(kernel), plan)
         if name in _OF_LENGTHS:
             return self._taking_lengths(kernel)
         if plan.reads:
             return self._comparing(operator, original_kernel(name, operator))
         if operator in COUNTED:
             return self._sizing(operator, original_kernel(name, operator), plan)
-        return self._computing(number_search(name) or kernel, plan)
+        return self._computing(operator, number_search(name) or kernel, plan)
 
-    def _computing(self, kernel: Kernel, plan: Plan) -> Kernel:
+    def _computing(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
         nesting, following, launches = self._nesting, self._following, self._launches
         saw, concerns, count = following.saw, following.concerns, launches.count
         positions = plan.tensor_positions if takes_numbers(plan.tensor_positions) else ()
+        see = self._computed.seeing(operator)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             for position in positions:
@@ -149,6 +153,8 @@ class Kernels:
                 result = kernel(*args, **kwargs)
                 if concerns(plan, args, kwargs):
                     saw(plan, args, kwargs, result)
+                if see is not None:
+                    see(args, result)
             except BaseException as error:
                 args = kwargs = None  # type: ignore[assignment] # the traceback must not keep tensors alive
                 raise error.with_traceback(None)  # noqa: B904 - the same error
@@ -159,8 +165,8 @@ class Kernels:
 
         return run
 
-    def _copying(self, kernel: Kernel, plan: Plan) -> Kernel:
-        copy = self._computing(kernel, plan)
+    def _copying(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
+        copy = self._computing(operator, kernel, plan)
         nesting, following, launches = self._nesting, self._following, self._launches
 
         def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:

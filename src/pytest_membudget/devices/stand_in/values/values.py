@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
+from ....tracking.roles.computed import Computed
 from ....tracking.running_code.source import SourceFinder
 from .following import Following
 from .kernels import Kernels
@@ -20,9 +21,9 @@ from .refusals import refused
 class Values:
     """Computes small values for real, and assumes others where code asks for them."""
 
-    def __init__(self, source: SourceFinder) -> None:
+    def __init__(self, source: SourceFinder, computed: Computed) -> None:
         self.following = Following(source)
-        self._kernels = Kernels(self.following)
+        self._kernels = Kernels(self.following, computed)
         #: makes of a function one whose kernels nobody follows
         self.quiet = self._kernels.quiet
         self._one_hot: torch.library.Library | None = None
