@@ -30,6 +30,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.autograd", "_get_sequence_nr", "at which step of the forward a backward node was made"),
     ("torch.autograd.graph", "_engine_run_backward", "which line calls a backward"),
     ("torch.cuda", "_lazy_call", "recording from the first use of CUDA on"),
+    ("torch.cuda.memory", "_get_memory_metadata", "a history that the body records"),
     ("torch.cuda.memory", "_record_memory_history", "the allocator's history"),
     ("torch.cuda.memory", "_set_memory_metadata", "what the step was doing when memory was allocated"),
     ("torch.cuda.memory", "_snapshot", "the allocator's history"),

@@ -12,7 +12,7 @@ from ...tracking.cached import UNKNOWN
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
 from .origins import Origins, UsersLine
-from .run_log import Seen, State
+from .run_log import Seen, State, state_in
 
 
 def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: Ledger) -> None:
@@ -49,9 +49,10 @@ class _Played:
 
     def play(self, number: int, event: HistoryEvent) -> None:
         """Apply one event of the history, after the sightings before it."""
-        is_known = event.text.isdecimal() and int(event.text) < len(self._seen.states)
-        if is_known:
-            self._move_to(int(event.text))
+        state = state_in(event.text)
+        is_known = state is not None and state < len(self._seen.states)
+        if state is not None and is_known:
+            self._move_to(state)
         action, address = event.action, event.address
         if action == "alloc":
             self._born(number, event, is_known)

@@ -18,13 +18,11 @@ from ...tracking.ledger import Ledger
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
+from .bodys_history import BodysHistory, record_run
 from .observer import RunObserver
 from .overlay import overlay
-from .run_log import storage_address
+from .run_log import RunLog, storage_address
 from .shown_snapshot import Purposes, show_in
-
-#: Most events that the allocator keeps: more than any step has, and a limit for endless tests.
-_MOST_EVENTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,8 @@ class RecordedRun:
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
         self._is_observed = self._has_begun = False
+        self._history = BodysHistory(self._begun_log)
+        self._set_memory_metadata = torch.cuda.memory._set_memory_metadata  # PyTorch's, not the body's
         #: the observer of the run
         self.observer = RunObserver(self._set_metadata, address_of, self.source)
         self._began = 0.0
@@ -63,6 +63,7 @@ class RecordedRun:
     def install(self) -> None:
         """Observe this process from here on; the run begins when CUDA is begun to be used."""
         self._observe()
+        self._history.install()
         torch.cuda._lazy_call(self.begin)
 
     def _observe(self) -> None:
@@ -72,7 +73,12 @@ class RecordedRun:
 
     def _set_metadata(self, text: str) -> None:
         if self._has_begun:  # the allocator's metadata can be set once CUDA is initialized
-            torch.cuda.memory._set_memory_metadata(text)
+            self._set_memory_metadata(text)
+
+    def _begun_log(self) -> RunLog:
+        torch.cuda.init()
+        self.begin()
+        return self.observer.log
 
     def begin(self) -> None:
         """Start the allocator's history and reset its peaks, unless already done."""
@@ -80,10 +86,9 @@ class RecordedRun:
             return
         torch.cuda.init()
         torch.cuda.reset_peak_memory_stats()
-        # C++ stacks too: they name the operator, and distinguish libraries' workspaces from tensors
-        torch.cuda.memory._record_memory_history(
-            "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
-        )
+        self._history.remove()
+        record_run(torch.cuda.memory._record_memory_history)
+        self._history.install()
         self._has_begun = True
         self._observe()
         self.observer.log.renew()
@@ -101,6 +106,7 @@ class RecordedRun:
         seconds = time.perf_counter() - self._began
         self.observer.remove()
         self._peaks.remove()
+        self._history.remove()
         stats = self._peaks.over(torch.cuda.memory_stats(device))
         content = _history()
         torch.cuda.memory._record_memory_history(None)

@@ -5,6 +5,7 @@ States are numbered: the history has the number of the state of each allocation.
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
@@ -66,6 +67,23 @@ class Seen(NamedTuple):
         return state + 1 < len(self.first_nodes) and self.first_nodes[state] < self.first_nodes[state + 1]
 
 
+def state_in(metadata: str) -> int | None:
+    """The number of the state in an event's metadata; None in another's."""
+    number = metadata.partition(" ")[0]
+    return int(number) if number.isdecimal() else None
+
+
+def own_text(metadata: str) -> str:
+    """What the body has set as an event's metadata."""
+    return metadata.partition(" ")[2]
+
+
+class _Texts(threading.local):
+    """PyTorch keeps metadata by thread."""
+
+    text = ""
+
+
 class RunLog:
     """Collects the states of a run, and what is noted of storages by their addresses.
 
@@ -88,13 +106,30 @@ class RunLog:
         self._fields: list[Any] = []
         self._set_metadata = set_metadata
         self._address_of = address_of
+        self._texts = _Texts()
         self.enter(State(Phase.FORWARD))
+
+    @property
+    def state(self) -> int:
+        """The number of the state."""
+        return len(self.states) - 1
+
+    @property
+    def text(self) -> str:
+        """The metadata that the body has set in this thread."""
+        return self._texts.text
+
+    def set_text(self, text: str) -> None:
+        """The body sets its own metadata, which is behind the number of the state."""
+        self._texts.text = text
+        self._set_metadata(f"{self.state} {text}")
 
     def enter(self, state: State) -> None:
         """Enter ``state`` in this thread."""
         self.states.append(self._distinct.setdefault(state, state))
         self._first_nodes.append(_next_node())
-        self._set_metadata(str(len(self.states) - 1))
+        text = self._texts.text
+        self._set_metadata(f"{self.state} {text}" if text else str(self.state))
 
     def renew(self) -> None:
         """The same state under a new number: sightings up to here come before its allocations."""
@@ -104,7 +139,7 @@ class RunLog:
         """A ``Note`` of ``RoleBook``, if the first tensor is on a CUDA device; without any, of the ledger."""
         if not tensors or _on_cuda(tensors[0]):
             addresses = [self._address_of(tensor) if _on_cuda(tensor) else 0 for tensor in tensors]
-            self._fields += (len(self.states) - 1, write, len(addresses), len(args), *addresses, *args)
+            self._fields += (self.state, write, len(addresses), len(args), *addresses, *args)
 
     def seen(self) -> Seen:
         """All that was collected."""

@@ -15,7 +15,7 @@ from ...tracking.ledger import Ledger
 from ...tracking.record import Record
 from ...tracking.running_code.source import SourceFinder, is_compiled, is_own
 from .origins import requesting_function
-from .run_log import Line, State
+from .run_log import Line, State, state_in
 
 #: pytest's function that calls a test
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
@@ -115,8 +115,8 @@ class _Frames:
 
     def _caller(self, metadata: str) -> Line | None:
         """The line that called a backward, whose threads have no Python stack."""
-        known = metadata.isdecimal() and int(metadata) < len(self._states)
-        return self._states[int(metadata)].line if known else None
+        state = state_in(metadata)
+        return self._states[state].line if state is not None and state < len(self._states) else None
 
 
 def _is_shown(filename: str) -> bool:
