@@ -22,6 +22,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "the operators of host tensors"),
     ("torch._C", "_ForceDispatchKeyGuard", "numbers in the place of tensors"),
     ("torch._C", "_functorch.is_functorch_wrapped_tensor", "parameters inside torch.func"),
+    ("torch._C", "_functorch.get_unwrapped", "parameters inside torch.func"),
     ("torch._C", "_profiler.gather_traceback", "which operator allocates"),
     ("torch._C", "_profiler.symbolize_tracebacks", "which operator allocates"),
     ("torch._C", "_should_allow_numbers_as_tensors", "numbers in the place of tensors"),

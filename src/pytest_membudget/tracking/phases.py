@@ -13,7 +13,7 @@ from .running_code.modules import ModuleStack
 def running_phase(roles: RoleBook, modules: ModuleStack) -> Phase:
     """The running phase: an optimizer may step inside a backward, and its closure runs both passes."""
     task = torch._C._current_graph_task_id()
-    if roles.steps and roles.steps[-1] == task and modules.root_call is None:
+    if roles.steps and roles.steps[-1].task == task and modules.root_call is None:
         return Phase.OPTIMIZER
     if task == NO_GRAPH_TASK:
         return Phase.FORWARD

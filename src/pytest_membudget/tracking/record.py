@@ -120,4 +120,4 @@ def _has_gradient(leaf: Record | None, is_parameter: bool) -> bool:
     A leaf that is neither a parameter nor made by the user is a reentrant checkpoint's copy of its
     input: its gradient is passed on, a temporary.
     """
-    return is_parameter or (leaf is not None and leaf.from_inputs)
+    return is_parameter or (leaf is not None and (leaf.from_inputs or leaf.role in HELD))

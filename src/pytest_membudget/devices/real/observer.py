@@ -7,7 +7,7 @@ optimizers, and one before a backward's first nodes, allocate nothing and keep n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -130,9 +130,18 @@ class RunObserver(Hooks):
             if torch._guards.TracingContext.try_get() is not None:  # a compiler traces it
                 return run_backward(outputs, *args, **kwargs)
             with self._in_backward(outputs):
-                return run_backward(outputs, *args, **kwargs)
+                results = run_backward(outputs, *args, **kwargs)
+                if not kwargs.get("accumulate_grad"):
+                    self._see_returned(args[3], results)
+                return results
 
         return backward
+
+    def _see_returned(self, inputs: Any, gradients: Any) -> None:
+        """``torch.autograd.grad`` of ``inputs`` has given ``gradients``."""
+        for leaf, gradient in zip(inputs, gradients, strict=True):
+            if isinstance(leaf, torch.Tensor) and leaf.is_leaf and gradient is not None:
+                self.roles.see_gradient(leaf, gradient)
 
     @contextlib.contextmanager
     def _in_backward(self, outputs: Any) -> Iterator[None]:
@@ -140,6 +149,8 @@ class RunObserver(Hooks):
         caller, self._caller = self._caller, self._users_line()
         self.log.renew()
         nodes: list[Any] = [tensor.grad_fn for tensor in tensors_in(outputs) if tensor.grad_fn is not None]
+        for leaf in _leaves(nodes):
+            self.roles.see_leaf(leaf)
         handles = [node.register_prehook(self._backward_begins) for node in nodes]
         self._note(Ledger.mark, ())
         try:
@@ -201,6 +212,20 @@ class RunObserver(Hooks):
             module = self._node_module
         line = self._caller if phase is Phase.BACKWARD else None
         return State(phase, module, self.modules.root_call, line)
+
+
+def _leaves(nodes: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The leaves of the graph whose last nodes these are."""
+    found = set(nodes)
+    ahead = [*found]
+    while ahead:
+        node = ahead.pop()
+        if node.name().endswith("AccumulateGrad"):
+            yield node.variable
+        for before, _ in node.next_functions:
+            if before is not None and before not in found:
+                found.add(before)
+                ahead.append(before)
 
 
 class BackwardModules(Hooks):

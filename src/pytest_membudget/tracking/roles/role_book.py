@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -16,7 +16,15 @@ from ... import components
 from ..record import HELD, Record
 from ..running_code.replaced import Hooks, Replacement
 from .computed import NO_GRAPH_TASK, Computed, Note
-from .tensor_parts import named_tensors, owners, scales, sparse_parts
+from .tensor_parts import named_tensors, owners, scales
+
+
+class Step(NamedTuple):
+    """A running step of an optimizer."""
+
+    task: int
+    """The backward (graph task) that it runs in; -1 outside any."""
+    optimizer: weakref.ref[Optimizer]
 
 
 class RoleBook(Hooks):
@@ -40,11 +48,12 @@ class RoleBook(Hooks):
         self._changed = on_change
         self._stepped = on_step
         self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
+        self._leaves: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
         self._names: dict[int, str] = {}
         self.computed = Computed(note, on_change)
         self._forget_one = self._forget  # one bound method for all of them
-        #: of each running optimizer step, the backward (graph task) that it runs in; -1 outside any
-        self.steps: list[int] = []
+        #: the running steps of optimizers, the outer ones first
+        self.steps: list[Step] = []
 
     def _hooked(self) -> list[Any]:
         hooks = nn.modules.module
@@ -99,14 +108,21 @@ class RoleBook(Hooks):
         name = self._names.get(key)
         # the whole parameters that FSDP gathers are registered with no module
         is_parameter = key in self._parameters or isinstance(parameter, nn.Parameter)
-        for leaf, whole in zip(owners(parameter), owners(gradient), strict=False):
-            self._note(Record.note_trained, [leaf], is_parameter)
-            for part in sparse_parts(whole) or (whole,):
-                self._note(Record.note_gradient, [part, leaf], name, is_parameter)
+        leaf, *others = owners(parameter)
+        for part in (leaf, *others):
+            self._note(Record.note_trained, [part], is_parameter)
+        for part in owners(gradient):
+            self._note(Record.note_gradient, [part, leaf], name, is_parameter)
+
+    def see_leaf(self, leaf: torch.Tensor) -> None:
+        """A backward may give ``leaf`` of its graph a gradient, though no module has it."""
+        key = id(leaf)
+        if key not in self._parameters and key not in self._leaves:
+            self._leaves[key] = weakref.KeyedRef(leaf, self._forget_one, key)
 
     def see_gradients(self) -> None:
-        """Record the ``.grad`` of every known parameter."""
-        for reference in list(self._parameters.values()):
+        """Record the ``.grad`` of every known leaf."""
+        for reference in [*self._parameters.values(), *self._leaves.values()]:
             parameter = reference()
             if parameter is not None and parameter.grad is not None:
                 self.see_gradient(parameter, parameter.grad)
@@ -121,7 +137,7 @@ class RoleBook(Hooks):
             self._note_role(buffer, components.BUFFERS, name)
 
     def _step_begins(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        self.steps.append(torch._C._current_graph_task_id())
+        self.steps.append(Step(torch._C._current_graph_task_id(), weakref.ref(optimizer)))
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
@@ -131,10 +147,18 @@ class RoleBook(Hooks):
         self._changed()
 
     def _step_ended(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        task = self.steps.pop() if self.steps else NO_GRAPH_TASK
+        task = self.steps.pop().task if self.steps else NO_GRAPH_TASK
         self._note_states(optimizer)
         if task == NO_GRAPH_TASK and not self.steps:
             self._stepped(optimizer)
+        self._changed()
+
+    def see_steps_end(self) -> None:
+        """Running steps end early, with the states that they have made: memory has run out."""
+        while self.steps:
+            optimizer = self.steps.pop().optimizer()
+            if optimizer is not None:
+                self._note_states(optimizer)
         self._changed()
 
     def _loading(self, load: Any) -> Any:
@@ -153,6 +177,8 @@ class RoleBook(Hooks):
 
         def swap_tensors(first: torch.Tensor, second: torch.Tensor) -> None:
             known = [tensor for tensor in (first, second) if self._parameters.pop(id(tensor), None)]
+            for tensor in (first, second):
+                self._leaves.pop(id(tensor), None)
             try:
                 swap(first, second)
             finally:
@@ -169,6 +195,8 @@ class RoleBook(Hooks):
             moved: nn.Module = apply(module, *args, **kwargs)
             for name, parameter in module.named_parameters(recurse=False):
                 self.see_parameter(parameter, name)
+                if parameter.grad is not None:
+                    self.see_gradient(parameter, parameter.grad)
             for name, buffer in module.named_buffers(recurse=False):
                 self._note_role(buffer, components.BUFFERS, name)
             self._changed()
@@ -194,4 +222,5 @@ class RoleBook(Hooks):
 
     def _forget(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
         self._parameters.pop(reference.key, None)
+        self._leaves.pop(reference.key, None)
         self._names.pop(reference.key, None)
