@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..allocator.history import Frames
@@ -23,6 +23,8 @@ _OPERATOR = re.compile(r"\bat::_ops::(\w+)::")
 _ALLOCATING = re.compile(r"empty|zeros|new_|clone|contiguous|resize|to_|_to_copy")
 #: Those of them that only call another one.
 _CALLING = re.compile(r"contiguous|to_(?!copy)")
+#: Those that give the values of one tensor.
+_COPYING = re.compile(r"clone|contiguous|_to_copy")
 #: The allocator's own entries for memory of a size (c10/cuda/CUDACachingAllocator.cpp, 2.13).
 _ALLOCATE = re.compile(r"CachingAllocator::(?:allocate|raw_alloc)")
 _OF_A_TENSOR = re.compile(r"empty_(?:strided_)?(?:generic|cuda)|make_storage_impl|StorageImpl|resize_bytes")
@@ -99,19 +101,38 @@ def operator_of(frames: Frames) -> str:
     The innermost that is there for more than memory; where there is none, as for a copy, the outermost.
     """
     found = ""
+    for called in _operators(frames):
+        if not _ALLOCATING.match(called):
+            return f"aten::{called}"
+        if not found or not _CALLING.match(called):
+            found = f"aten::{called}"
+    return found
+
+
+def copied_for(frames: Frames) -> str:
+    """The outermost operator, as ``aten::matmul``, if another one copies for it; else empty."""
+    operators = list(_operators(frames))
+    is_copy = any(map(_COPYING.match, operators)) and not all(map(_ALLOCATING.match, operators))
+    return f"aten::{operators[-1]}" if is_copy else ""
+
+
+def call_of(frames: Frames) -> tuple[object, ...]:
+    """What is the same of allocations in one call of an operator: the user's frames, and the outermost."""
+    return (*(id(frame) for frame in frames if _is_users(frame)), *list(_operators(frames))[-1:])
+
+
+def _operators(frames: Frames) -> Iterator[str]:
+    """The running operators, as ``add_Tensor``, the innermost first."""
     for frame in frames:
         if _is_users(frame):
-            break
+            return
         name = str(frame["name"])
         if name.startswith("aten::"):
-            return name.partition(" ")[0].replace(".", "_")
+            yield name.partition(" ")[0].removeprefix("aten::").replace(".", "_")
+            return
         called = _operator_in(name)
         if called is not None:
-            if not _ALLOCATING.match(called):
-                return f"aten::{called}"
-            if not found or not _CALLING.match(called):
-                found = f"aten::{called}"
-    return found
+            yield called
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 
 from ...allocator.history import Frames
-from ...histories.places import function_of, is_workspace, makes_new_values, operator_of
+from ...histories.places import call_of, copied_for, function_of, is_workspace, makes_new_values, operator_of
 from .compiled_code import kernel_of, module_of
 
 #: The user's line among an event's frames: file and line.
@@ -26,6 +26,10 @@ class Origin:
     makes_new_values: bool
     line: tuple[str, int] | None
     """File and line of the user's code."""
+    call: tuple[object, ...]
+    """The same for all that one call of an operator allocates."""
+    copied_for: str
+    """The operator of that call, if it is another one that copies for it; else empty."""
     module: str | None
     """In compiled code, the path of the module from the compiled one."""
 
@@ -54,6 +58,8 @@ class Origins:
                 is_workspace(frames),
                 makes_new_values(operator_of(frames), frames),
                 self._users_line(frames),
+                call_of(frames),
+                operator_name(copied_for(frames)),
                 module_of(frames),
             )
         return self._read[key]

@@ -25,6 +25,7 @@ def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: L
     for number, event in enumerate(history.events):
         played.play(number, event)
     played.see(len(seen.states))
+    played.end_call()
 
 
 class _Played:
@@ -36,6 +37,9 @@ class _Played:
         self._next = 0
         self._origins = Origins(users_line)
         self._state = 0
+        #: the operator's call that allocates, and its copies, with its name and whether they may be inputs
+        self._call: tuple[object, ...] = ()
+        self._copies: list[tuple[Record, str, bool]] = []
         #: whether nothing of the model has run since the last backward: new tensors are then a batch
         self._before_model = True
         for address, size_bytes in start.reserved:
@@ -89,13 +93,19 @@ class _Played:
     def _born(self, number: int, event: HistoryEvent, is_known: bool) -> None:
         state = self._seen.states[self._state]
         origin = self._origins.of(event.frames)
+        if origin.call != self._call:
+            self.end_call()
+            self._call = origin.call
         record = Record(event.size_bytes, origin.operator, state.phase)
         record.event = number
         record.module = self._seen.path_in(state.module, origin.module)
         record.root_call = state.root_call
         if state.phase is Phase.FORWARD and state.module is None:
             record.for_update = bool(self._for_update[self._state]) and not origin.makes_new_values
-            record.from_inputs = origin.makes_new_values or self._prepares_inputs()
+            from_inputs = origin.makes_new_values or self._prepares_inputs()
+            record.from_inputs = from_inputs and not origin.copied_for
+            if origin.copied_for:
+                self._copies.append((record, origin.copied_for, from_inputs))
         if origin.is_workspace:
             record.role = components.WORKSPACES
         elif not is_known:
@@ -105,6 +115,15 @@ class _Played:
             record.file, record.line = line
         record.address, record.block_bytes = event.address, self._block_bytes(event)
         self.ledger.born(event.address, record)
+
+    def end_call(self) -> None:
+        """A call of an operator has ended: copies that are gone were its own, the others are its result."""
+        for record, operator, from_inputs in self._copies:
+            if record.death is None:
+                record.from_inputs = from_inputs
+            else:
+                record.operator = operator
+        self._copies.clear()
 
     def _block_bytes(self, event: HistoryEvent) -> int:
         if self._memory.free_end(event.address) is None:

@@ -90,8 +90,9 @@ class RecordedRun:
         record_run(torch.cuda.memory._record_memory_history)
         self._history.install()
         self._has_begun = True
-        private: Any = torch._C
-        private._cuda_attach_out_of_memory_observer(lambda *sizes: self.observer.roles.see_steps_end())
+        attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)  # not in a torch without CUDA
+        if attach is not None:
+            attach(lambda *sizes: self.observer.roles.see_steps_end())
         self._observe()
         self.observer.log.renew()
         self._peaks.install()

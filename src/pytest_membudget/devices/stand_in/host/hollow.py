@@ -48,8 +48,8 @@ class HollowTensors:
         """Replace what fills; make what ``follow_operators`` needs, once for all forks of this process."""
         for name in NAMES:
             if _is_known(name):
-                fill = self._fills.replacement(name, kernel_of(name))
-                self._replace(name, self._seen(_overload(name), fill))
+                fill = self._seen(_overload(name), self._fills.replacement(name, kernel_of(name)))
+                self._replace(name, self._seen_by_host(fill))
         for name in computing_operators():
             operator, kernel = _overload(name), kernel_of(name)
             if name in READS:
@@ -78,6 +78,15 @@ class HollowTensors:
             result = function(keys, *args, **kwargs)
             see(args, result)
             return result
+
+        return run
+
+    def _seen_by_host(self, fill: Kernel) -> Kernel:
+        following = self._following
+
+        def run(keys: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            following.see_host(tensor)
+            return fill(keys, tensor, *args, **kwargs)
 
         return run
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -70,6 +70,7 @@ class HostRun:
         if not tensors:
             write(self.ledger, *args)
             return
+        self.see(tensors[0])
         records = [self._record_of(tensor) for tensor in tensors]
         if records[0] is not None:
             write(*records, *args)
@@ -91,13 +92,16 @@ class HostRun:
                 if record.file is None and self._state.line is not None:
                     record.file, record.line = self._state.line
 
+    def see(self, tensor: Any) -> None:
+        """A host tensor is used: what it takes of pinned memory, of which a power of two was allocated."""
+        record = self._record_of(tensor) if isinstance(tensor, torch.Tensor) else None
+        if record is not None and record.operator == _ASKED[What.PINNED]:
+            record.requested_bytes = min(record.requested_bytes, tensor.untyped_storage().nbytes())
+
     def _record_of(self, tensor: torch.Tensor) -> Record | None:
         if not tensor.is_cpu or not owns_storage(tensor):
             return None
-        record = self.ledger.live.get(storage_address(tensor))
-        if record is not None and record.operator == _ASKED[What.PINNED]:  # a power of two was allocated
-            record.requested_bytes = min(record.requested_bytes, tensor.untyped_storage().nbytes())
-        return record
+        return self.ledger.live.get(storage_address(tensor))
 
     def _take_in(self) -> None:
         with self._turn:

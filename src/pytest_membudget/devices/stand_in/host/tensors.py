@@ -35,6 +35,7 @@ class HostTensors:
         self._reads.install()
         self._run.install()
         self._following.copies.on_copy = self._hollow.follow_operators
+        self._following.see_host = self._run.see
         printing: Any = torch._tensor_str
         printing._str = self._reads.quiet(printing._str)
 

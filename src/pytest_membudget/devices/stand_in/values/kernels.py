@@ -170,6 +170,7 @@ class Kernels:
         nesting, following, launches = self._nesting, self._following, self._launches
 
         def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
+            following.see_host(source if target.is_cuda else target)
             if nesting.depth and not target.is_cuda:
                 return self._copy_within(kernel, target, source, *args)
             if target.is_cuda:
