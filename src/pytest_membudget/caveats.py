@@ -48,6 +48,13 @@ SIZE_READ: Final = CaveatKind(
     "make the number from what the program knows (shapes, settings), or say what it is: with "
     "pytest_membudget.assume(value=64)",
 )
+HOST_READ: Final = CaveatKind("host-read", ASSUMED, READ.remedy)
+HOST_SIZE_READ: Final = CaveatKind("host-size-read", UNCHECKED, SIZE_READ.remedy)
+DEPENDS: Final = CaveatKind(
+    "depends",
+    UNCHECKED,
+    "say what is read, with pytest_membudget.assume(value=...) and its like, or give random numbers a seed",
+)
 WORST_CASE: Final = CaveatKind("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = CaveatKind("given", ASSUMED)
 DRAWN: Final = CaveatKind(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
+from ....results.answer import BOUNDS, UNIT_DRAWS, UNKNOWN_DATA
 from ....tracking.roles.computed import Computed
 from ....tracking.running_code.source import SourceFinder
 from .following import Following
@@ -16,6 +17,7 @@ from .one_hot import OneHot
 from .read_floats import install_read_floats
 from .reads import install_isclose
 from .refusals import refused
+from .variants import VARIANT
 
 
 class Values:
@@ -47,6 +49,13 @@ class Values:
     def caveats(self, root: str) -> list[Caveat]:
         """What was taken for granted, for the report: reads, sizes and choices, each with its line."""
         return [*self.following.reads.caveats(root), *self.following.shapes.caveats(root)]
+
+    def unknown(self) -> list[str]:
+        """Why the test's figure may be another one: what other variants answer otherwise."""
+        reads, shapes = self.following.reads, self.following.shapes
+        is_data = reads.varies or shapes.varies
+        found = {UNKNOWN_DATA: is_data, UNIT_DRAWS: is_data and VARIANT.drew_unit, BOUNDS: shapes.varies}
+        return [what for what, is_there in found.items() if is_there]
 
     def refused(self) -> list[str]:
         """What was refused in this process that a card would have done, each with its place."""

@@ -55,6 +55,7 @@ class ItemRun:
         request = self._request
         gpu, is_named = find_gpu(request.gpu), request.limited
         self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
+        self._device.vary(request.variant, request.steady)
         if request.launched:
             set_variables(place_of(0, 1, os.environ), os.environ)
         self._device.begin(gpu, limited=is_named, **request.place)
@@ -74,6 +75,8 @@ class ItemRun:
             device=self._device.name,
             properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
             warnings=tuple(self._warnings),
+            unknown=tuple(self._device.unknown()),
+            last_read=self._device.last_read(),
             has_snapshot=has_snapshot,
             snapshot_error=snapshot_error,
         )
