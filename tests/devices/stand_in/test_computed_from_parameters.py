@@ -429,3 +429,29 @@ def test_the_hosts_copies_are_what_the_cards_would_be(trace, with_graph):
     casts, average = 2 * 2 * MIB, 2 * 4 * MIB
     assert components["parameters"] == 2 * 4 * MIB + casts + (0 if with_graph else average)
     assert components["frozen_parameters"] == (average if with_graph else 0)
+
+
+# Measured: a device that follows no values, here on the stand-in's libraries
+
+
+def measured(name):
+    from pytest_membudget.devices.real.device import RealCudaDevice
+
+    device = RealCudaDevice()
+    device.install()
+    device.begin()
+    averaged(name.removeprefix("average ")) if name.startswith("average ") else globals()[name]()
+    return device.end(metric="allocated", root="").components
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "frozen"),
+    [
+        *((body.__name__, parameters, 0) for body, parameters in TRAINED),
+        *((f"average {name}", 2 * MIB, 2 * MIB) for name in AVERAGES),
+    ],
+)
+def test_a_measurement_tells_the_same(stand_in, name, parameters, frozen):
+    components = stand_in(measured, name, unlimited=True)
+
+    assert (components["parameters"], components["frozen_parameters"]) == (parameters, frozen)

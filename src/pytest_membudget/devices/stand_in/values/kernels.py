@@ -13,20 +13,21 @@ from typing import Any
 import torch
 
 from ....tracking.roles.computed import Computed
-from .answers import Answers
-from .counted_sizes import COUNTED
-from .following import Following
-from .foreign_launches import ForeignLaunches
-from .number_searches import number_search
-from .original_kernels import (
+from ...real.kernels import (
     NUMBERS,
     Kernel,
+    computing_kernels,
     kernel_for_tensors,
     original_kernel,
     takes_numbers,
     with_tensors,
 )
-from .plans import COMPOSITE, EMPTY, Plan, operator_of, plan_of
+from .answers import Answers
+from .counted_sizes import COUNTED
+from .following import Following
+from .foreign_launches import ForeignLaunches
+from .number_searches import number_search
+from .plans import COMPOSITE, Plan, plan_of
 from .shape_bounds import without_bound
 
 aten = torch.ops.aten
@@ -39,10 +40,6 @@ _EXPONENTIAL = aten.linalg_matrix_exp.default
 #: (``mexp_impl``, ``compute_T18_scale_square``: native/LinearAlgebra.cpp, 2.15). The longest polynomial is
 #: for norms from 1.46 on in fp32 and 0.30 in fp64, and from two squarings on no further one takes more.
 _LARGE_SCALE = 4
-
-#: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
-#: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
-_UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
 
 #: Has our kernel already (``Values.install``), which torch until 2.12 lists as one for CUDA.
 _OURS = frozenset({"aten::one_hot"})
@@ -88,17 +85,13 @@ class Kernels:
 
     def register(self) -> None:
         """From here on all of aten's kernels for CUDA are followed."""
-        names = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
-        own = [name for name in names if name.startswith("aten::")]
         for name in set(_CHECKS) - self._registered:
             self._library.impl(name.removeprefix("aten::"), _passes, "CUDA")
             self._registered.add(name)
-        for name in {*own, *(operator.name() for operator in COMPOSITE)} - self._registered:
-            self._registered.add(name)
-            operator = operator_of(name)
-            if name not in _UNREACHED | _OURS and operator not in EMPTY and not operator.is_view:
-                function = self._around(operator, name)
-                self._library.impl(name.removeprefix("aten::"), function, "CUDA")
+        for name, operator in computing_kernels(COMPOSITE):
+            if name not in self._registered | _OURS:
+                self._registered.add(name)
+                self._library.impl(name.removeprefix("aten::"), self._around(operator, name), "CUDA")
 
     def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` with kernels that nobody follows: what it computes decides nothing."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ....assumptions import assumed
-from .original_kernels import argument
+from ...real.kernels import argument
 from .variants import VARIANT
 
 aten = torch.ops.aten

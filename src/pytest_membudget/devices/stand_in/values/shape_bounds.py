@@ -13,8 +13,8 @@ import torch
 
 from ....assumptions import assumed
 from ....errors import NotAvailable
+from ...real.kernels import argument
 from .known_shapes import Shape
-from .original_kernels import argument
 from .refusals import refusal
 from .variants import VARIANT
 
