@@ -62,6 +62,7 @@ DRAWN: Final = CaveatKind(
     UNCHECKED,
     "say what the random numbers give, as in with pytest_membudget.assume(true_fraction=0.15)",
 )
+CARD_SOUGHT: Final = CaveatKind("card-sought", UNCHECKED, "ask torch: torch.cuda.is_available()")
 FREE_MEMORY: Final = CaveatKind("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
 OUT_OF_MEMORY: Final = CaveatKind("out-of-memory", ASSUMED)
 OTHER_RANKS: Final = CaveatKind(
@@ -77,6 +78,9 @@ PROCESS: Final = CaveatKind(
     UNCHECKED,
     "do the process's work in the test, or start it in another test, without a budget",
     is_missing=True,
+)
+THREAD: Final = CaveatKind(
+    "thread", UNCHECKED, "join the thread before the test's body ends", is_missing=True
 )
 TOOL: Final = CaveatKind("tool", METHOD, is_missing=True)
 SKIPPED_PART: Final = CaveatKind(

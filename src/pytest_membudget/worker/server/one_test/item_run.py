@@ -132,6 +132,7 @@ class ItemRun:
     def _phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         if call.when == "call":
             self._device.body_ended()
+            self._caveats.body_ended()
         if call.excinfo is not None:
             self._note(call.when, call.excinfo)
         elif report.failed and self._trouble is None:  # a plugin has made the report fail
