@@ -329,14 +329,12 @@ def _import_all(names):
 
 def _look_up_operators():
     """What the device looks up of torch's operators, which no process changes before it is installed."""
-    import torch
-
+    from pytest_membudget.devices.real import kernels
     from pytest_membudget.devices.stand_in.host import hollow
     from pytest_membudget.devices.stand_in.values import plans
 
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"):
-        if name.startswith("aten::"):
-            plans.plan_of(plans.operator_of(name))
+    for _, operator in kernels.computing_kernels():
+        plans.plan_of(operator)
     for name in hollow.computing_operators():
         hollow.kernel_of(name)
 

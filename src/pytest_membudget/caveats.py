@@ -48,6 +48,13 @@ SIZE_READ: Final = CaveatKind(
     "make the number from what the program knows (shapes, settings), or say what it is: with "
     "pytest_membudget.assume(value=64)",
 )
+HOST_READ: Final = CaveatKind("host-read", ASSUMED, READ.remedy)
+HOST_SIZE_READ: Final = CaveatKind("host-size-read", UNCHECKED, SIZE_READ.remedy)
+DEPENDS: Final = CaveatKind(
+    "depends",
+    UNCHECKED,
+    "say what is read, with pytest_membudget.assume(value=...) and its like, or give random numbers a seed",
+)
 WORST_CASE: Final = CaveatKind("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = CaveatKind("given", ASSUMED)
 DRAWN: Final = CaveatKind(
@@ -55,6 +62,7 @@ DRAWN: Final = CaveatKind(
     UNCHECKED,
     "say what the random numbers give, as in with pytest_membudget.assume(true_fraction=0.15)",
 )
+CARD_SOUGHT: Final = CaveatKind("card-sought", UNCHECKED, "ask torch: torch.cuda.is_available()")
 FREE_MEMORY: Final = CaveatKind("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
 OUT_OF_MEMORY: Final = CaveatKind("out-of-memory", ASSUMED)
 OTHER_RANKS: Final = CaveatKind(
@@ -69,6 +77,9 @@ PROCESS: Final = CaveatKind(
     UNCHECKED,
     "do the process's work in the test, or start it in another test, without a budget",
     is_missing=True,
+)
+THREAD: Final = CaveatKind(
+    "thread", UNCHECKED, "join the thread before the test's body ends", is_missing=True
 )
 TOOL: Final = CaveatKind("tool", METHOD, is_missing=True)
 SKIPPED_PART: Final = CaveatKind(

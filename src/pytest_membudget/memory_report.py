@@ -91,6 +91,17 @@ class PeakBytes(JsonObject):
     """Reserved memory, the CUDA context and NCCL's memory; only the first is the allocator's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Variant(JsonObject):
+    """The test run again, with other answers where it read what nobody knows, and other random numbers."""
+
+    ends: Word
+    """How it ended: ``traced``, ``out_of_memory`` or ``error``."""
+    peak_bytes: int
+    """Of the budget's metric."""
+    seconds: float = 0.0
+
+
 Moments = Annotated[tuple[int, ...], 2000]
 
 
@@ -140,6 +151,8 @@ class MemoryReport(JsonObject):
     other_phases: tuple[PhasePeak, ...] = ()
     """The peaks of the other phases."""
 
+    variants: tuple[Variant, ...] = ()
+    """The further runs, with other answers; empty where it read nothing that nobody knows."""
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
     margin: float = 0.0

@@ -173,6 +173,8 @@ def _gate_of(config: pytest.Config) -> Gate:
     from .comparison.base.sources import source_of
     from .gate.hooks import Gate
     from .gate.lock_file import Locking, Rules
+    from .gate.termination import interrupt_on_sigterm
+    from .gate.xdist import is_worker
     from .reporting.files.json_file import torch_of
 
     start, root = Path(config.invocation_params.dir), config.rootpath
@@ -189,7 +191,10 @@ def _gate_of(config: pytest.Config) -> Gate:
             "--membudget-snapshots: there is no folder to write to; add --membudget-report=DIR, "
             "and they are in DIR/snapshots"
         )
-    return Gate(config, settings, selection, report_folder, source, Locking(root, rules))
+    gate = Gate(config, settings, selection, report_folder, source, Locking(root, rules))
+    if not is_worker(config):  # pytest-xdist ends its workers
+        interrupt_on_sigterm(config)
+    return gate
 
 
 def _settings_of(config: pytest.Config) -> Settings:

@@ -3,7 +3,7 @@
 import datetime
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.comparing import unused_waivers, waiver_for
+from pytest_membudget.comparison.comparing import Comparing, unused_waivers, waiver_for
 from pytest_membudget.results.comparison import Comparison
 from pytest_membudget.results.test_result import TestResult
 
@@ -29,7 +29,7 @@ def test_the_plain_name_comes_before_a_pattern():
 
 def rows(**statuses):
     return [
-        TestResult(name, "a.py", 1, "over", "", comparison=Comparison(status) if status else None)
+        TestResult(name, "a.py", 1, "within", "", comparison=Comparison(status) if status else None)
         for name, status in statuses.items()
     ]
 
@@ -49,6 +49,16 @@ def test_one_that_has_expired_and_made_its_test_fail_is_not_unused():
 def test_one_that_has_expired_and_is_not_needed_says_both():
     [found] = unused_waivers([of("a")], rows(a=None), datetime.date(2027, 1, 1), is_whole=True)
     assert found.reason.startswith("its test needs none; it expired on 2026-12-31")
+
+
+def test_one_whose_test_takes_more_is_not_unused_and_the_failure_says_by_how_much(row):
+    waivers = (Waiver("*::test_a", 1, "x", DAY),)
+    comparing = Comparing(None, waivers)
+
+    for gib, reason in ((3, "as it is; 2.00 GiB above the ceiling of its waiver, 1 GiB"), (1, "as it is")):
+        found = comparing.compare(row(gib * 2**30, verdict="over"))
+        assert found.reason == reason
+        assert not unused_waivers(waivers, [found], DAY, is_whole=True)
 
 
 def test_a_subset_says_nothing_of_tests_that_it_has_not_run():

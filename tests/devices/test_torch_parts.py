@@ -9,12 +9,18 @@ import torch
 
 import pytest_membudget
 from pytest_membudget.devices import torch_parts
-from pytest_membudget.devices.real import compiled_calls
+from pytest_membudget.devices.real import compiled_calls, compiled_code
 from pytest_membudget.devices.stand_in.ranks import torch_parts as ranks
 from pytest_membudget.errors import UnsupportedTorch
 from pytest_membudget.worker.ranks import rank
 
-TABLES = {"torch_parts": torch_parts, "ranks": ranks, "compiled_calls": compiled_calls, "rank": rank}
+TABLES = {
+    "torch_parts": torch_parts,
+    "ranks": ranks,
+    "compiled_calls": compiled_calls,
+    "compiled_code": compiled_code,
+    "rank": rank,
+}
 ROWS = [
     pytest.param(table, *row, id=f"{name}: {row[0]}.{row[1]}")
     for name, table in TABLES.items()

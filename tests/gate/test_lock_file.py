@@ -1,5 +1,6 @@
 """membudget.lock.yaml: what is written is read back, mistakes say what to do, and git merges it."""
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,7 @@ def test_a_merge_conflict_is_named_with_its_line_and_what_to_do(path):
     [
         ("version: 1", "version: 2", "membudget.lock.yaml:3: version: 2: this release reads version 1;"),
         ("bytes: 1073741824", "bytes: 1", "bytes: 1: the components add up to 1073741824; run"),
+        ("bytes: 1073741824", f"bytes: 1{'0' * 400}", "0...: write a whole number of at least 0"),
         ("bytes: 1073741824", "bytes: many", "bytes: many: write a whole number of at least 0"),
         ("gpus: 1", "gpu_count: 1", "there is no key"),
         ("    gpus: 1\n", "", "gpus is missing"),
@@ -99,6 +101,13 @@ def test_a_file_without_entries_is_read(path):
 @pytest.mark.parametrize("text", ["", "tests: {}\n", "- 1\n", "\0"])
 def test_a_file_that_is_none_of_ours_is_refused(path, text):
     assert refusal_of(path, text).startswith("membudget.lock.yaml")
+
+
+def test_a_fifo_is_refused(path):
+    os.mkfifo(path)
+
+    with pytest.raises(UsageMistake, match="this is no regular file"):
+        read_lock(path)
 
 
 def test_a_test_that_is_there_twice_is_refused(path):

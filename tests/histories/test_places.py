@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.histories.places import is_node, is_workspace, operator_of, place_of
+from pytest_membudget.histories.places import function_of, is_node, is_workspace, operator_of, place_of
 
 
 def frame(name, filename="??", line=0):
@@ -19,6 +19,13 @@ PYTEST = frame("pytest_pyfunc_call", "/venv/lib/python3.12/site-packages/_pytest
 NODE = frame("torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)")
 ENGINE = frame("torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)")
 ACCUMULATE = frame("torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&)")
+#: PyTorch's own kernels may be called from Python: torch/_native/registry.py, 2.13
+ROUTER = frame("eager_router", "/venv/lib/python3.12/site-packages/torch/_native/registry.py", 925)
+OURS = frame(
+    "run", "/venv/lib/python3.12/site-packages/pytest_membudget/devices/stand_in/values/kernels.py", 9
+)
+#: what inductor has written: torch/_inductor/codecache.py, 2.13
+WRITTEN = frame("call", f"/tmp/torchinductor_u/tr/ctr{'7' * 49}.py", 108)
 
 
 def test_the_innermost_line_outside_pytorch_is_the_place():
@@ -31,6 +38,28 @@ def test_folders_above_the_files_own_are_left_out():
     windows = frame("forward", "C:\\Users\\u\\repo\\models\\attention.py", 41)
 
     assert place_of([windows]) == place_of([USERS])
+
+
+def test_the_line_of_compiled_code_is_that_for_which_it_was_written():
+    """PyTorch puts the user's line behind that of the written code: ``stack_frames_for_code``."""
+    assert place_of([ALLOCATOR, WRITTEN, USERS, PYTEST]) == "models/attention.py:41"
+
+
+RESIZED = ["at::native::resize_bytes_cuda(c10::StorageImpl*)", "THPStorage_resize_(_object*)"]
+
+
+@pytest.mark.parametrize(
+    ("names", "function"),
+    [
+        (["at::detail::empty_generic(c10::ArrayRef<long>, c10::Allocator*)"], "at::detail::empty_generic"),
+        (["void at::cuda::blas::gemm<float, std::vector<int> >(char)"], "at::cuda::blas::gemm"),
+        (["at::native::(anonymous namespace)::baddbmm(at::Tensor const&)"], "at::native::baddbmm"),
+        (RESIZED, "UntypedStorage.resize_"),
+        ([], "backward"),
+    ],
+)
+def test_without_an_operator_it_is_the_method_or_the_function_without_its_types(names, function):
+    assert function_of([ALLOCATOR, *map(frame, names)] if names else []) == function
 
 
 @pytest.mark.parametrize(("node", "name"), [(NODE, "BmmBackward0"), (ACCUMULATE, "AccumulateGrad")])
@@ -80,7 +109,10 @@ MOVED = [
         ([ALLOCATOR, EMPTY, *MOVED, BMM, USERS], "aten::bmm"),
         ([frame("aten::add.Tensor"), USERS], "aten::add_Tensor"),
         ([frame("aten::mm workspace"), USERS], "aten::mm"),
+        ([ALLOCATOR, EMPTY, ROUTER, BMM, USERS], "aten::bmm"),
+        ([ALLOCATOR, OURS, BMM, USERS], "aten::bmm"),
         ([USERS, BMM], ""),
+        ([WRITTEN, USERS, BMM], ""),
         ([], ""),
     ],
     ids=[
@@ -92,7 +124,10 @@ MOVED = [
         "moved for a product",
         "named by itself",
         "workspace",
+        "from PyTorch's Python",
+        "from ours",
         "python only",
+        "compiled",
         "none",
     ],
 )

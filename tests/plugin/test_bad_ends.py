@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
+from textwrap import dedent
 
 import pytest
 
@@ -48,6 +49,30 @@ def test_an_interrupted_session_keeps_what_was_estimated_before(session_of):
     assert run.rows["test_first"]["estimates"][0]["peak"]["allocated_bytes"] == 2**30
     assert any(line.startswith("1 estimated (1 within, 0 over)") for line in run.summary)
     assert any(line.endswith("3 not run") for line in run.summary)
+    names = ", ".join(f"test_it.py::{name}" for name in ("test_first", "test_interrupted", "test_later"))
+    assert f"interrupted: not finished: {names}" in run.lines
+
+
+SIGTERM = """
+    import os
+    import signal
+
+    def pytest_runtest_logstart(nodeid):
+        if nodeid.endswith("test_later"):
+            os.kill(os.getpid(), signal.SIGTERM)
+    """
+
+
+def test_a_job_that_is_cancelled_leaves_the_report_of_what_has_finished(session_of):
+    tests = BUDGETS.replace("test_interrupted", "test_second").replace("gib=2", "gib=0.5")
+    given = GIVEN.replace("interrupted()", "takes(1)").replace("test_interrupted", "test_second")
+
+    run = session_of({"conftest.py": dedent(given) + dedent(SIGTERM), "test_it.py": tests}, *ASKED)
+
+    assert run.status == pytest.ExitCode.INTERRUPTED
+    assert list(run.outcomes.values()) == ["failed", "failed"]
+    assert "interrupted: not finished: test_it.py::test_later" in run.lines
+    assert run.rows["test_second"]["verdict"] == "over"
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,19 @@ BODIES = """
     def test_reads_local_rank():
         hold(0.5, f"cuda:{os.environ['LOCAL_RANK']}")
 
-    @pytest.mark.mem_budget(gib=1, gpus=1)
+    @pytest.mark.mem_budget(gib=1)
     def test_forms_a_group():
         dist.init_process_group("gloo")
+
+    @pytest.mark.mem_budget(gib=1, gpus=1)
+    @pytest.mark.parametrize("backend", ["nccl", "gloo", None])
+    def test_has_them_with_one(backend):
+        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR")
+        assert [os.environ[name] for name in names] == ["0", "0", "1", "1", "0", "localhost"]
+        assert not dist.is_initialized()  # as under torchrun
+        dist.init_process_group(backend)
+        assert (dist.get_rank(), dist.get_world_size()) == (0, 1)
+        kept = hold(0.5, f"cuda:{os.environ['LOCAL_RANK']}")
 
     @pytest.mark.mem_budget(gib=1)
     def test_has_none_unless_it_sets_them(monkeypatch):
@@ -34,23 +44,46 @@ BODIES = """
     """
 
 
+SCRIPT = """
+    import os
+
+    import torch
+
+    kept = torch.empty(2**20, device=f"cuda:{os.environ['LOCAL_RANK']}")
+    """
+SCRIPTS = """
+    defaults: {gib: 1}
+    budgets:
+      - {name: launched, gpus: 1, script: one.py}
+      - {name: alone, script: one.py}
+    """
+
+
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of({"test_bodies.py": BODIES}, "--membudget")
+    files = {"test_bodies.py": BODIES, "one.py": SCRIPT, "scripts.membudget.yaml": SCRIPTS}
+    return session_of(files, "--membudget")
 
 
-@pytest.mark.parametrize("name", ["test_reads_local_rank", "test_forms_a_group"])
+@pytest.mark.parametrize("name", ["test_reads_local_rank", "test_forms_a_group", "alone"])
 def test_a_launchers_variable_that_is_missing(run, name):
     assert run.outcomes[name] == "failed"
-    assert "os.environ.get('LOCAL_RANK', '0')" in run.text(name)
-    assert "or more they are set" in run.text(name)
+    assert "Write gpus=1 in the mark, or gpus: 1 in the script's entry, and they are set" in run.text(name)
 
 
 def test_another_variable_has_no_such_advice(run):
     assert "LOCAL_RANK" not in run.text("test_lacks_another_key")
 
 
-@pytest.mark.parametrize("name", ["test_has_none_unless_it_sets_them", "test_has_them_with_two"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_has_none_unless_it_sets_them",
+        "test_has_them_with_two",
+        "launched",
+        *(f"test_has_them_with_one[{backend}]" for backend in ("nccl", "gloo", "None")),
+    ],
+)
 def test_where_they_are_set_the_body_goes_on(run, name):
     assert run.outcomes[name] == "passed", run.text(name)
 

@@ -231,7 +231,10 @@ def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, b
     assert single.status == 0
 
 
-def test_a_file_whose_budgets_all_exist_only_where_cuda_is_fails_the_session(session_of, both_ways):
+def test_files_whose_budgets_all_exist_only_where_cuda_is_are_named_in_a_session_that_fails(
+    session_of, both_ways
+):
+    """Else the session fails, as above."""
     files = {
         "test_budgets.py": """
             import pytest, torch
@@ -257,13 +260,13 @@ def test_a_file_whose_budgets_all_exist_only_where_cuda_is_fails_the_session(ses
             """,
         "test_words.py": """
             def test_words():
-                assert "cuda" != "mem_budget"
+                assert "cuda" == "mem_budget"
             """,
     }
 
     run = session_of(files, "--membudget", *both_ways)
 
-    assert run.outcomes == {"test_words": "passed"}, run.out
+    assert run.outcomes == {"test_words": "failed"}, run.out
     assert run.status == 1
     unchecked = [line.partition(": its budget")[0] for line in run.lines if "exists only where" in line]
     assert unchecked == ["test_budgets.py::test_guarded", "test_conditions.py::test_by_a_helper"]

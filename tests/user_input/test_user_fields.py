@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_membudget.errors import UsageMistake
 from pytest_membudget.user_input.fields import Field, Table, described, table_of
 from pytest_membudget.user_input.files import read_yaml
 from pytest_membudget.user_input.kinds import (
@@ -153,6 +154,16 @@ def test_mistakes_are_reported_in_the_order_of_the_file(tmp_path):
 def test_nothing_is_near_to_what_is_like_nothing():
     assert nearest("micro_bacth", ("micro_batch", "sequence")) == "micro_batch"
     assert nearest("qqq", ("micro_batch", "sequence")) is None
+
+
+@pytest.mark.parametrize("kind", [whole(), whole(0), number(1), number(1, is_included=True)])
+def test_more_than_any_machine_counts_is_refused(node_of, kind):
+    mistakes = Mistakes()
+
+    assert kind.read(node_of("1" + "0" * 400), "f", mistakes) is UNREADABLE
+    assert mistakes.lines[0].startswith("f.yaml:1: f: 1000")
+    with pytest.raises(UsageMistake, match=r"^f.yaml:1: 1000"):  # Python itself reads at most 4,300 digits
+        node_of("1" + "0" * 5000)
 
 
 def test_what_cannot_be_parsed_is_refused_with_the_parsers_message(node_of):

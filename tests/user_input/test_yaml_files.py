@@ -1,5 +1,8 @@
 """YAML with the line of every key: what is taken, and what is refused with its place."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from pytest_membudget.errors import UsageMistake
@@ -95,6 +98,14 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
 
     with pytest.raises(UsageMistake, match=r"^f.yaml: the file cannot be read: "):
         read_yaml(path, "f.yaml")
+
+
+def test_what_might_never_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "f.yaml")
+
+    for path in (tmp_path / "f.yaml", Path("/dev/zero")):
+        with pytest.raises(UsageMistake, match=r"^f.yaml: this is no regular file; write the path of a text"):
+            read_yaml(path, "f.yaml")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

@@ -41,5 +41,7 @@ class MarkedTest:
     """It has no mark: ``--membudget-all`` or ``[tool.membudget] tests`` selects it."""
     program: Program | None = None
     """What runs as its body, where that is a script."""
+    names_gpus: bool = False
+    """``gpus`` is written out: it runs as under a launcher, also on one GPU."""
     fixtures: frozenset[str] = frozenset()
     """The names of its fixtures and parameters."""

@@ -173,7 +173,7 @@ def settings_table(pyproject: Path) -> Node:
     try:
         text = pyproject.read_text(encoding="utf-8")
         document = tomllib.loads(text)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # of tomllib, of the encoding, of a number with too many digits
         raise UsageMistake(f"{pyproject} cannot be read for {TABLE}: {error}") from error
     tools = document.get("tool", {})
     table = tools.get("membudget", {}) if isinstance(tools, Mapping) else {}

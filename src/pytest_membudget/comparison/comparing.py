@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..budgets.settings import TABLE, Waiver
-from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
+from ..budgets.verdict import ERROR, NO_MEMORY, OVER, SKIPPED
 from ..results.comparison import EXPIRED, WAIVED, BaseName, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
@@ -18,7 +18,7 @@ from .base.run import BaseRun
 from .base.sources import BaseSource, EnvironmentSource, Source, StoredReport
 from .places import import_roots
 from .strictness import strictly, unchecked_in
-from .verdicts import compared, with_waiver
+from .verdicts import above_ceiling, compared, with_waiver
 
 #: Seconds for the base's session in addition to the time limits of its tests.
 _START = 120.0
@@ -89,7 +89,10 @@ class Comparing:
             trouble = base.trouble_of(result.nodeid) if before is None else ""
             comparison = compared(result, before, (self._facts(), base.facts), trouble)
         waiver = waiver_for(result.nodeid, self._waivers)
-        return with_comparison(result, with_waiver(comparison, result, waiver, self._today))
+        found = with_comparison(result, with_waiver(comparison, result, waiver, self._today))
+        too_low = above_ceiling(result.figure.peak_bytes, waiver) if waiver and result.figure else ""
+        is_over = found.verdict == OVER and found.exceeds and too_low
+        return replace(found, reason=f"{found.reason}; {too_low}") if is_over else found
 
     def strictly(self, result: TestResult) -> TestResult:
         """``result`` with ``--membudget-strict`` applied: an error if it would pass unchecked."""
@@ -151,10 +154,10 @@ def unused_waivers(
     found = []
     for waiver in waivers:
         covered = [result for result in results if waiver.covers(result.nodeid)]
-        needed = [
-            result for result in covered if result.status in (WAIVED, EXPIRED) or [*unchecked_in(result)]
-        ]
-        if needed or not (covered or is_whole):
+        is_needed = any(
+            one.exceeds or one.status in (WAIVED, EXPIRED) or [*unchecked_in(one)] for one in covered
+        )
+        if is_needed or not (covered or is_whole):
             continue
         expired = f"; it expired on {waiver.expires}" if waiver.has_expired(today) else ""
         why = "its test needs none" if covered else "there is no such test with a budget"

@@ -10,6 +10,7 @@ from typing import Final
 from ..budgets.settings import TABLE, Waiver
 from ..budgets.verdict import ERROR, SKIPPED, UNDECIDED, UNSET, WITHIN
 from ..results.comparison import (
+    NEW,
     NOT_COMPARABLE,
     OUTDATED,
     STILL_OVER,
@@ -48,10 +49,19 @@ def unchecked_in(result: TestResult) -> Iterator[tuple[str, str]]:
             yield caveat.text, caveat.kind.remedy
         if result.lock is not None and result.lock.status in OUTDATED:
             yield result.lock.reason, f"update the file: {UPDATE_COMMAND}"
-        comparison = result.comparison
-        limits_growth = result.budget is not None and result.budget.max_growth is not None
-        if limits_growth and comparison is not None and comparison.status == NOT_COMPARABLE:
-            yield f"max_growth was not compared: {comparison.reason}", "make the base comparable"
+        yield from _growth_unchecked(result)
+
+
+def _growth_unchecked(result: TestResult) -> Iterator[tuple[str, str]]:
+    """A ``max_growth`` that nothing was compared with; a new test has to keep to its ``gib`` then."""
+    budget, comparison = result.budget, result.comparison
+    if budget is None or budget.max_growth is None or comparison is None:
+        return
+    why = f"max_growth was not compared: {comparison.reason}"
+    if comparison.status == NOT_COMPARABLE:
+        yield why, "make the base comparable"
+    elif comparison.status == NEW and budget.gib is None:
+        yield why, f"write {result.limit_to_write} too, or compare from the next commit on"
 
 
 def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) -> TestResult:

@@ -131,15 +131,22 @@ def with_waiver(
         return comparison
     figures = _figures(head)
     known = comparison or Comparison(NEW_OVER, head_bytes=figures[-1].peak_bytes if figures else None)
-    excess_bytes = (known.head_bytes or 0) - waiver.ceiling_bytes
-    if excess_bytes > 0:
-        reason = f"{gib_text(excess_bytes)} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
-        return replace(known, reason="; ".join(filter(None, (known.reason, reason))))
+    too_low = above_ceiling(known.head_bytes or 0, waiver)
+    if too_low:
+        return replace(known, reason="; ".join(filter(None, (known.reason, too_low))))
     if waiver.has_expired(today):
         reason = f"its waiver ({waiver.reason}) expired on {waiver.expires}"
         return replace(known, status=EXPIRED, reason=reason)
     reason = f"{waiver.reason} (up to {waiver.ceiling_gib:g} GiB until {waiver.expires})"
     return replace(known, status=WAIVED, reason=reason)
+
+
+def above_ceiling(size_bytes: int, waiver: Waiver) -> str:
+    """By how much ``size_bytes`` are more than ``waiver`` excuses; empty where they are not."""
+    excess_bytes = size_bytes - waiver.ceiling_bytes
+    if excess_bytes <= 0:
+        return ""
+    return f"{gib_text(excess_bytes)} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
 
 
 def _figures(result: TestResult) -> list[MemoryReport]:

@@ -1,9 +1,21 @@
-"""Device: the contract of the devices that tests run on (the stand-in, a real card)."""
+"""Device: the contract of the devices that tests run on (the stand-in, a real card).
+
+A run of one test, as a worker makes it::
+
+    device = made_for(order)  # of ``real.device`` or ``stand_in.device``
+    device.install()  # before torch is used
+    ...  # the session's tests are collected; then in a child process for each test:
+    device.begin(find_gpu("H100-80GB"), limited=True)
+    kept = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+    device.body_ended()  # what is held now stays: 1 GiB
+    report = device.end(metric="allocated", root=os.getcwd())
+    assert report.peak.allocated_bytes == report.held.bytes == 2**30
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..caveats import HOW, Caveat
@@ -56,6 +68,17 @@ class Device(ABC):
         With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun;
         ``rank0_broadcasts`` is the result of rank 0's ``broadcasts``.
         """
+
+    def vary(self, variant: int, steady: Sequence[str]) -> None:  # noqa: B027 - a real card has real data
+        """Before ``begin``: answer what nobody knows as ``variant`` has it, but at the ``steady`` lines."""
+
+    def unknown(self) -> list[str]:
+        """After a test: why other variants may give it another figure; empty if none can."""
+        return []
+
+    def last_read(self) -> str:
+        """The line of the last read of what nobody knows, as ``file:line``; empty without one."""
+        return ""
 
     def body_ended(self) -> None:  # noqa: B027 - a device may have nothing to do
         """Note that the test's body has ended, and its fixtures have not."""

@@ -130,7 +130,7 @@ class Gate:
             return
         has_whole_files = lists_removed(self._config)
         collected, may_hide = (self._items, self._may_hide) if has_whole_files else ([], [])
-        marked = self.session.plan(session.items, collected, may_hide)
+        marked = self.session.plan(session.items, collected, may_hide, self._collected)
         if is_first(self._config) and (session.items or not self._items):  # else nothing passes anyway
             self.session.look_for_hidden()
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
@@ -229,7 +229,8 @@ class Gate:
         """Collect results, from this process and from xdist workers."""
         result = reports.result_in(report)
         if result is not None:
-            self._results.settled(result, expected=reports.is_expected(report))
+            expected = reports.is_expected(report)
+            self._results.settled(result, expected=expected, outcome=report.outcome)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -264,7 +265,7 @@ class Gate:
             self._results.plan(end.planned)
             self._collected.update(dict.fromkeys(end.collected))
             self._summary.add_not_cached(end.cache_trouble, end.not_cached)
-        self._refuse_forgotten(session, ends)
+        self._refuse_unchecked(session, ends)
         has_run_all = is_whole(self._config) and not self._results.not_run()
         compared = self._comparing.session(
             self._results.in_order(), is_whole=has_run_all, lists_removed=lists_removed(self._config)
@@ -282,16 +283,19 @@ class Gate:
         self.session.close()
         self._comparing.close()
 
-    def _refuse_forgotten(self, session: pytest.Session, ends: Sequence[End]) -> None:
-        """Fail the session if a budget has no result, unless it was interrupted or has failed."""
-        if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return
-        texts = self._results.forgotten(ends, is_whole=is_whole(self._config))
-        if self._ends and not any(self._ends):
-            texts.append("an xdist worker ended without reporting its budgets")
-        if texts:
+    def _refuse_unchecked(self, session: pytest.Session, ends: Sequence[End]) -> None:
+        """Fail a session that would pass although a budget was not checked, or has failed."""
+        if session.exitstatus == pytest.ExitCode.INTERRUPTED:
+            self._summary.add(*self._results.unfinished(), is_bad=True)
+        is_green = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        texts = self._results.unchecked(ends)
+        if is_green:  # else it was interrupted, or says so already
+            texts += self._results.forgotten(ends, is_whole=is_whole(self._config))
+            if self._ends and not any(self._ends):
+                texts.append("an xdist worker ended without reporting its budgets")
+        if texts and is_green:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            self._summary.add(*texts, is_bad=True)
+        self._summary.add(*texts, is_bad=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section of the budgets."""

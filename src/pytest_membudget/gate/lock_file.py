@@ -35,7 +35,7 @@ from ..results.comparison import (
 from ..results.test_result import TestResult, with_lock
 from ..units import KIB, gib_text
 from ..user_input.fields import table_of
-from ..user_input.files import read_yaml
+from ..user_input.files import read_text, read_yaml
 from ..user_input.nodes import UNREADABLE, Mistakes, Node, no_such
 
 #: What ``--membudget-update`` may do: ``UPDATE`` writes new and lower figures, ``RAISE`` higher ones too.
@@ -245,11 +245,7 @@ def _read_entry(nodeid: str, node: Node, mistakes: Mistakes) -> LockEntry | None
 
 
 def _refuse_conflict(path: Path) -> None:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageMistake(f"{LOCK_FILE}: the file cannot be read: {error}") from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_text(path, LOCK_FILE).splitlines(), start=1):
         if line.startswith(_CONFLICT):
             raise UsageMistake(
                 f"{LOCK_FILE}:{number}: {line[:60]}: this is a merge conflict; keep the entries of one side, "

@@ -53,6 +53,7 @@ def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
     return MarkedTest(
         *(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake),
         is_selected=is_selected(item),
+        names_gpus=any("gpus" in kwargs for _, kwargs in marks),
         fixtures=frozenset(getattr(item, "fixturenames", ())),
     )
 

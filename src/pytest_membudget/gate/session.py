@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -46,18 +46,26 @@ class BudgetSession:
         self._locking = locking
         #: files that contain marks, and no test with a budget
         self._hiding: list[str] = []
+        self._unmarked: list[str] = []
         #: results of the marked tests, from this process or from xdist workers
         self.results = SessionResults()
 
     def plan(
-        self, items: Sequence[pytest.Item], collected: Sequence[pytest.Item], may_hide: Sequence[str]
+        self,
+        items: Sequence[pytest.Item],
+        collected: Sequence[pytest.Item],
+        may_hide: Sequence[str],
+        had_marks: Collection[str] = (),
     ) -> list[pytest.Item]:
         """Register ``items``, the tests that will run, and return those with a mark.
 
+        ``had_marks``: node ids of the tests that had one when they were collected.
         ``collected``: all tests of whole files. ``may_hide``: files of these whose marks may be applied
         conditionally.
         """
         marked = [item for item in items if is_marked(item)]
+        planned = dict.fromkeys(map(nodeid_of, marked))
+        self._unmarked = [name for name in map(nodeid_of, items) if name in had_marks and name not in planned]
         with_bodies = dict.fromkeys(
             str(item.path) for item in marked if marked_test(item, self._settings).has_body
         )
@@ -68,7 +76,7 @@ class BudgetSession:
             if (file := str(item.path)) in files:
                 keys.setdefault(file, set()).add(key_of(item))
         self._estimators.plan(list(files), {file: frozenset(own) for file, own in keys.items()})
-        self.results.plan(nodeid_of(item) for item in marked)
+        self.results.plan(planned)
         return marked
 
     def look_for_hidden(self) -> None:
@@ -197,7 +205,8 @@ class BudgetSession:
     def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""
         planned, bodies = self.results.planned(), self._estimators.bodies
-        return End(planned, collected, unmatched, bodies.trouble, bodies.not_cached, bodies.uncollected)
+        troubles = (bodies.trouble, bodies.not_cached, bodies.uncollected)
+        return End(planned, collected, unmatched, *troubles, self._unmarked)
 
     def close(self) -> None:
         """End the workers."""

@@ -29,6 +29,8 @@ class End:
     """Why single estimates cannot be cached, by node id."""
     uncollected: list[str]
     """Tests with budgets that are collected only where CUDA is available."""
+    unmarked: list[str]
+    """Tests that had a budget when they were collected, and none when they were to run."""
 
 
 def is_worker(config: pytest.Config) -> bool:

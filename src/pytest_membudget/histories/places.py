@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..allocator.history import Frames
+from ..tracking.running_code.source import is_compiled
 
 BACKWARD = "backward"
 """The place where no frame names one: backward runs in C++ on another thread."""
@@ -23,18 +23,23 @@ _OPERATOR = re.compile(r"\bat::_ops::(\w+)::")
 _ALLOCATING = re.compile(r"empty|zeros|new_|clone|contiguous|resize|to_|_to_copy")
 #: Those of them that only call another one.
 _CALLING = re.compile(r"contiguous|to_(?!copy)")
+#: Those that give the values of one tensor.
+_COPYING = re.compile(r"clone|contiguous|_to_copy")
 #: The allocator's own entries for memory of a size (c10/cuda/CUDACachingAllocator.cpp, 2.13).
 _ALLOCATE = re.compile(r"CachingAllocator::(?:allocate|raw_alloc)")
 _OF_A_TENSOR = re.compile(r"empty_(?:strided_)?(?:generic|cuda)|make_storage_impl|StorageImpl|resize_bytes")
 #: Frames between the allocator's history and the allocator's caller.
 _ALLOCATOR = re.compile(r"torch::unwind|CapturedTraceback|gather_with_cpp|CachingAllocator::")
+#: Methods of Python that are C++ functions.
+_METHOD = re.compile(r"\bTHP(Storage|Variable)_(\w+)\(")
+_CLASSES = {"Storage": "UntypedStorage", "Variable": "Tensor"}
+_TEMPLATE = re.compile(r"(?<=\w)<[^<>]*>")
 _FACTORY = re.compile(
     r"aten::(?!\w+_like)(?:empty|zeros|ones|full|rand|normal|arange|linspace|logspace|eye|tri[ul]_indices|scalar_tensor|"
     r"tensor|lift_fresh|to_|_to_copy|from_)"
 )
 #: A copy in another type stays where its source lies; ``to_dtype_layout`` and ``to_device`` name a device.
 _CAST = re.compile(r"\bat::_ops::to_dtype::")
-_STAND_IN = os.path.join("pytest_membudget", "devices", "stand_in", "")
 _PYTORCH = re.compile(r"[/\\]torch[/\\]")
 _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
 
@@ -42,7 +47,7 @@ _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|run
 def place_of(frames: Frames) -> str:
     """The running autograd node, else the innermost line outside PyTorch: ``folder/file.py:12``."""
     for frame in frames:
-        if _is_python(frame):
+        if _is_users(frame):
             break
         node = _NODE.search(str(frame["name"]))
         if node is not None:
@@ -61,8 +66,7 @@ def users_function_of(frames: Frames) -> str:
 
 def _users_frame(frames: Frames) -> Mapping[str, Any] | None:
     for frame in frames:
-        name = str(frame["filename"])
-        if _is_python(frame) and not _PYTORCH.search(name) and not _OTHERS.search(name):
+        if _is_users(frame) and not is_compiled(str(frame["filename"])):
             return frame
     return None
 
@@ -75,7 +79,7 @@ def is_workspace(frames: Frames) -> bool:
     """
     allocating = False
     for frame in frames:
-        if _is_python(frame):
+        if _is_users(frame):
             break
         name = str(frame["name"])
         if name.endswith(" workspace"):
@@ -97,19 +101,38 @@ def operator_of(frames: Frames) -> str:
     The innermost that is there for more than memory; where there is none, as for a copy, the outermost.
     """
     found = ""
+    for called in _operators(frames):
+        if not _ALLOCATING.match(called):
+            return f"aten::{called}"
+        if not found or not _CALLING.match(called):
+            found = f"aten::{called}"
+    return found
+
+
+def copied_for(frames: Frames) -> str:
+    """The outermost operator, as ``aten::matmul``, if another one copies for it; else empty."""
+    operators = list(_operators(frames))
+    is_copy = any(map(_COPYING.match, operators)) and not all(map(_ALLOCATING.match, operators))
+    return f"aten::{operators[-1]}" if is_copy else ""
+
+
+def call_of(frames: Frames) -> tuple[object, ...]:
+    """What is the same of allocations in one call of an operator: the user's frames, and the outermost."""
+    return (*(id(frame) for frame in frames if _is_users(frame)), *list(_operators(frames))[-1:])
+
+
+def _operators(frames: Frames) -> Iterator[str]:
+    """The running operators, as ``add_Tensor``, the innermost first."""
     for frame in frames:
-        if _is_python(frame):
-            break
+        if _is_users(frame):
+            return
         name = str(frame["name"])
         if name.startswith("aten::"):
-            return name.partition(" ")[0].replace(".", "_")
+            yield name.partition(" ")[0].removeprefix("aten::").replace(".", "_")
+            return
         called = _operator_in(name)
         if called is not None:
-            if not _ALLOCATING.match(called):
-                return f"aten::{called}"
-            if not found or not _CALLING.match(called):
-                found = f"aten::{called}"
-    return found
+            yield called
 
 
 @functools.cache
@@ -127,17 +150,28 @@ def makes_new_values(operator: str, frames: Frames) -> bool:
 
 
 def function_of(frames: Frames) -> str:
-    """The innermost function that called the allocator; ``BACKWARD`` without frames."""
-    for frame in frames:
-        if _ALLOCATOR.search(str(frame["name"])) is None:
-            return str(frame["name"])
-    return BACKWARD
+    """Where no operator runs: the method of a tensor or storage, else the innermost C++ function.
+
+    ``BACKWARD`` without frames.
+    """
+    names = [str(frame["name"]) for frame in frames if not _ALLOCATOR.search(str(frame["name"]))]
+    for name in names:
+        if (method := _METHOD.search(name)) is not None:
+            return f"{_CLASSES[method[1]]}.{method[2]}"
+    return _without_signature(names[0]) if names else BACKWARD
 
 
-def _is_python(frame: Mapping[str, Any]) -> bool:
-    """Whether a frame is Python of the program; the stand-in's own frames lie between operators."""
-    filename = str(frame["filename"])
-    return filename.endswith(".py") and _STAND_IN not in filename
+def _without_signature(name: str) -> str:
+    """``a::b`` of ``void a::b<int>(long)``; templates may be nested."""
+    while (shorter := _TEMPLATE.sub("", name)) != name:
+        name = shorter
+    return name.replace("(anonymous namespace)::", "").partition("(")[0].rpartition(" ")[2]
+
+
+def _is_users(frame: Mapping[str, Any]) -> bool:
+    """Whether a frame is the user's Python, or a library's: PyTorch's and ours lie between operators."""
+    name = str(frame["filename"])
+    return name.endswith(".py") and not _PYTORCH.search(name) and not _OTHERS.search(name)
 
 
 def _short(filename: str) -> str:

@@ -25,6 +25,10 @@ from .test_result import TestResult
 TRACED: Final = "traced"
 """The test has run to its end."""
 FAILED: Final = "error"
+#: Why a test may have another figure; in addition, the modules of which the host has drawn random numbers.
+UNKNOWN_DATA: Final = "data"
+UNIT_DRAWS: Final = "draws between 0 and 1"
+BOUNDS: Final = "sizes at their largest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,14 @@ class Request(JsonObject):
     world_size: int = 1
     rank0_broadcasts: str = ""
     """What rank 0 has broadcast, as its answer says."""
+    launched: bool = False
+    """Whether it has the variables that a launcher sets, on its one GPU."""
     change: str | None = None
     """The name of a change that is tried."""
+    variant: int = 0
+    """How what nobody knows is answered: 0 as is plausible, 1 and 2 otherwise."""
+    steady: tuple[str, ...] = ()
+    """Lines at which it is answered as is plausible all the same, as ``file:line``."""
 
     @property
     def place(self) -> dict[str, Any]:
@@ -60,7 +70,8 @@ class Request(JsonObject):
         """What estimates ``test``."""
         program = astuple(test.program) if test.program is not None else None
         gpu, is_limited = budget.gpu or default_gpu, budget.gpu is not None
-        return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program)
+        launched = test.names_gpus and budget.gpus == 1
+        return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program, launched=launched)
 
     def of_rank(self, rank: int, world_size: int, rank0_broadcasts: str = "") -> Request:
         """The same for one of several ranks."""
@@ -105,6 +116,10 @@ class Answer(JsonObject):
     """The rank that takes most of those with a snapshot."""
     failed_at: float | None = None
     """When a rank failed, comparable among the processes of a machine."""
+    unknown: tuple[str, ...] = ()
+    """Why other variants may give another figure: the texts above, and modules that drew random numbers."""
+    last_read: str = ""
+    """The line of the last read of what nobody knows, as ``file:line``."""
     is_last: bool = False
     """Whether its process ends with it."""
     seen: Mapping[str, Any] | None = None

@@ -131,7 +131,7 @@ class ScriptItem(ProgramItem):
             program, budget = self.program(), read_limits(self.entry, defaults)
         except UsageMistake as error:
             return MarkedTest(**self._ids, budget=None, mistake=str(error))
-        return MarkedTest(**self._ids, budget=budget, program=program)
+        return MarkedTest(**self._ids, budget=budget, program=program, names_gpus="gpus" in self.entry.fields)
 
     def program(self) -> Program:
         """See ``ProgramItem``."""

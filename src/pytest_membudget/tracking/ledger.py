@@ -41,6 +41,7 @@ class Ledger:
         self.segments = Segments()
         self.now = 0
         self.marks: list[int] = []
+        self.backward_ends: list[int] = []
         self.root_call_ends: dict[int, int] = {}
         self.live: dict[int, Record] = {}
         self.step_ends = StepEnds()
@@ -116,6 +117,11 @@ class Ledger:
         self.now += 1
         self.marks.append(self.now)
 
+    def end_backward(self) -> None:
+        """Record that a backward has ended, and has released what its graph alone held."""
+        self.now += 1
+        self.backward_ends.append(self.now)
+
     def end_root_call(self, number: int) -> None:
         """Record that the outermost module call ``number`` has returned."""
         self.now += 1
@@ -151,24 +157,44 @@ class Ledger:
         buffer is one too, and has no gradient.
         """
         is_parameter = record.role == components.PARAMETERS
-        if is_parameter and not record.trained and _outlived_next_mark(record, self.marks[:1]):
+        if is_parameter and not record.trained and _outlived_next(record, self.marks[:1]):
             return components.FROZEN_PARAMETERS
         if record.role is not None:
             return record.role
-        kept = record.copied.role if record.copied is not None else None
-        if kept == components.BUFFERS:
-            return kept
-        if kept in (components.PARAMETERS, components.FROZEN_PARAMETERS):
-            return components.FROZEN_PARAMETERS if self.marks else components.PARAMETERS
-        if record.phase in (Phase.FORWARD, Phase.RECOMPUTE) and not record.for_update:
-            if record.from_inputs:
+        is_forwards = record.phase in (Phase.FORWARD, Phase.RECOMPUTE)
+        source = record.computed_from
+        if source is not None and is_forwards and not record.collective and self._is_kept(record):
+            return self._component_of_copy(record, self.component_of(source))
+        if is_forwards and not record.for_update:
+            if record.from_inputs and source is None:
                 return components.INPUTS
             if self._outlived_its_forward(record):
                 return components.ACTIVATIONS
         return components.COLLECTIVES if record.collective else components.TEMPORARIES
 
+    def _is_kept(self, record: Record) -> bool:
+        """Whether what was computed from parameters is more than a temporary.
+
+        Outside of modules a copy is one for itself: an average of the weights, a snapshot.
+        """
+        if record.root_call is not None or _outlived_next(record, self.marks):
+            return self._outlived_its_forward(record)
+        is_used_later = record.death is None or _outlived_next(record, [*self.root_call_ends.values()])
+        return record.is_copy or is_used_later
+
+    def _component_of_copy(self, record: Record, of_source: str) -> str:
+        """The component of what was computed from storages of ``of_source``.
+
+        What a module made, or a backward has released, was used in place of the parameter. All else is a
+        copy for itself, which no gradient reaches.
+        """
+        is_apart = record.root_call is None and not _is_released_by_backward(record, self)
+        if of_source == components.PARAMETERS and self.marks and is_apart:
+            return components.FROZEN_PARAMETERS
+        return of_source
+
     def _outlived_its_forward(self, record: Record) -> bool:
-        if _outlived_next_mark(record, self.marks):
+        if _outlived_next(record, self.marks):
             return True
         if record.root_call is None:
             return False
@@ -177,9 +203,24 @@ class Ledger:
         return record.death is None or record.death > end
 
 
-def _outlived_next_mark(record: Record, marks: list[int]) -> bool:
-    index = bisect_left(marks, record.birth)
-    return index < len(marks) and (record.death is None or record.death > marks[index])
+def _next(moments: list[int], moment: int) -> int | None:
+    """The first of ``moments``, which rise, from ``moment`` on."""
+    index = bisect_left(moments, moment)
+    return moments[index] if index < len(moments) else None
+
+
+def _outlived_next(record: Record, moments: list[int]) -> bool:
+    after = _next(moments, record.birth)
+    return after is not None and (record.death is None or record.death > after)
+
+
+def _is_released_by_backward(record: Record, ledger: Ledger) -> bool:
+    """Whether it died in the first backward after its birth."""
+    begin = _next(ledger.marks, record.birth)
+    if begin is None or record.death is None or record.death < begin:
+        return False
+    end = _next(ledger.backward_ends, begin)
+    return end is None or record.death <= end
 
 
 class HostLedger(Ledger):

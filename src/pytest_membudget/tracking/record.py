@@ -14,6 +14,8 @@ _REPLACED_ROLES = {
     components.FROZEN_PARAMETERS: (components.PARAMETERS, components.BUFFERS),
     components.GRADIENTS: (components.COLLECTIVES,),
 }
+#: roles of what a model holds
+HELD = (components.PARAMETERS, components.FROZEN_PARAMETERS, components.BUFFERS)
 
 
 class Phase(Enum):
@@ -56,8 +58,10 @@ class Record:
     """A component, once seen in that role."""
     name: str | None = None
     """The name of the parameter or buffer that it belongs to."""
-    copied: Record | None = None
-    """The storage whose values it was given, outside modules; of a copy's copy the first."""
+    computed_from: Record | None = None
+    """The parameter, or buffer, from which alone its values were computed."""
+    is_copy: bool = False
+    """These are its values, perhaps of another type."""
     collective: bool = False
     """A collective has used it."""
     trained: bool = False
@@ -72,10 +76,27 @@ class Record:
         if name is not None and (self.name is None or len(name) > len(self.name)):
             self.name = name
 
-    def note_copy(self, source: Record | None) -> None:
-        """The storage was given the values of ``source``'s."""
-        if source is not None and self.phase is Phase.FORWARD and self.module is None and self is not source:
-            self.copied = source.copied or source
+    def note_copy(self, *sources: Record | None) -> None:
+        """The storage was given the values of another's."""
+        self.note_computed(*sources)
+        self.is_copy = all(source is not None and source.is_held_or_copy for source in sources)
+
+    def note_computed(self, *sources: Record | None) -> None:
+        """Its values were computed from those of ``sources``, and of nothing else; without any, of others."""
+        found = [source.origin if source is not None else None for source in sources]
+        weights = [one for one in found if one is not None and one.role != components.BUFFERS]
+        self.computed_from = (weights or found or [None])[0] if None not in found else None
+        self.is_copy = False
+
+    @property
+    def origin(self) -> Record | None:
+        """The parameter, or buffer, that its values are, or were computed from; None if of anything else."""
+        return self if self.role in HELD else self.computed_from
+
+    @property
+    def is_held_or_copy(self) -> bool:
+        """Whether its values are those of a parameter or a buffer."""
+        return self.role in HELD or self.is_copy
 
     def note_trained(self, is_parameter: bool = True) -> None:
         """A gradient has reached the storage, or an optimizer holds it."""
@@ -99,4 +120,4 @@ def _has_gradient(leaf: Record | None, is_parameter: bool) -> bool:
     A leaf that is neither a parameter nor made by the user is a reentrant checkpoint's copy of its
     input: its gradient is passed on, a temporary.
     """
-    return is_parameter or (leaf is not None and leaf.from_inputs)
+    return is_parameter or (leaf is not None and (leaf.from_inputs or leaf.role in HELD))

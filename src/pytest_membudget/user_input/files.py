@@ -6,6 +6,7 @@ The parser of TOML reports no lines: they are searched in the text.
 from __future__ import annotations
 
 import re
+import stat
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,16 @@ _PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
 _KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
 
 
+def read_text(path: Path, shown: str) -> str:
+    """The text of ``path``, which messages call ``shown``. Raises ``UsageMistake`` for other content."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO or a device: reading might never end
+            raise UsageMistake(f"{shown}: this is no regular file; write the path of a text file")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageMistake(f"{shown}: the file cannot be read: {error}") from error
+
+
 def read_yaml(path: Path, shown: str) -> Node | None:
     """The content of ``path``, which messages call ``shown``; None for an empty file.
 
@@ -29,10 +40,7 @@ def read_yaml(path: Path, shown: str) -> Node | None:
     import yaml  # imported only if there is such a file
 
     loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageMistake(f"{shown}: the file cannot be read: {error}") from error
+    text = read_text(path, shown)
     loader = None
     try:
         loader = loader_class(text)  # the pure-Python one also checks for invalid characters
@@ -89,7 +97,7 @@ class _Maker:
         try:
             return self._loader.construct_object(raw)
         except ValueError as error:  # a date that is none
-            raise UsageMistake(f"{self._shown}:{line}: {raw.value}: {error}") from error
+            raise UsageMistake(f"{self._shown}:{line}: {raw.value[:60]}: {error}") from error
 
     def _table(self, raw: Any) -> dict[str, Node]:
         lines: dict[str, int] = {}

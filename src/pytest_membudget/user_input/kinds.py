@@ -10,6 +10,8 @@ from typing import Any, Final
 from ..errors import UsageMistake
 from .nodes import UNREADABLE, Kind, Mistakes, Node, nearest, no_such
 
+#: Above what any machine counts, and what floating-point numbers take.
+_LARGEST: Final = 2**63 - 1
 _A_TEXT: Final = {"type": "string", "pattern": r"\S"}
 
 
@@ -58,7 +60,8 @@ def whole(least: int = 1, *, example: int = 1, most: int | None = None, also: tu
 
     def takes(value: Any) -> bool:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
-        return is_whole and (value in also or (value >= least and (most is None or value <= most)))
+        largest = _LARGEST if most is None else most
+        return is_whole and (value in also or least <= value <= largest)
 
     limit = f"of at least {least}" if most is None else f"from {least} to {most}"
     schema: dict[str, Any] = {"type": "integer", "minimum": least}
@@ -75,7 +78,7 @@ def number(example: float, *, is_included: bool = False, below: float = math.inf
 
     def takes(value: Any) -> bool:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return is_number and (value > 0 or (is_included and value == 0)) and value < below
+        return is_number and (value > 0 or (is_included and value == 0)) and value < min(below, _LARGEST)
 
     low = "from 0 on" if is_included else "above 0"
     high = f" and below {below:g}" if below < math.inf else ""

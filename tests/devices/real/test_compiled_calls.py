@@ -28,7 +28,7 @@ class Watch:
     def __init__(self, calls):
         self.roots = []
         self.told = []
-        self.stack = ModuleStack(self.roots.append, lambda number: None)
+        self.stack = ModuleStack(self.roots.append, lambda module, number: None)
         self._follower = Follower(lambda module, optimizers: self.stack.paused(module), self.told.append)
         self._calls = calls
 

@@ -3,11 +3,14 @@
 import os
 from collections import Counter
 
+import pytest
 import torch
+from torch import nn
 
 from pytest_membudget.devices.real.recorded_run import RecordedRun
 from pytest_membudget.devices.stand_in.environment import INDUCTOR_VARIABLE
 from pytest_membudget.devices.torch_parts import torch_release
+from pytest_membudget.tracking.record import Phase
 
 MIB = 2**20
 
@@ -62,6 +65,63 @@ def test_what_attention_saves_for_backward_are_activations(stand_in, tmp_path):
     # without dropout the state is a tensor of the host before 2.15 (transformers/cuda/attention.cu)
     logsumexp, random_state, sums = 8 * 512 * 4, 16 if torch_release() >= (2, 15) else 0, 8
     assert activations == MIB + logsumexp + random_state + sums
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(512, 2048)
+        self.down = nn.Linear(2048, 512)
+
+    def forward(self, x):
+        y = self.up(x)
+        y = nn.functional.silu(y) * 2
+        return self.down(y)
+
+
+class Net(nn.Module):
+    def __init__(self, whole):
+        super().__init__()
+        self.gated = Gated()
+        if not whole:
+            self.gated.compile()
+
+    def forward(self, x):
+        return self.gated(x)
+
+
+def rows_of_a_model(folder, whole):
+    """Of what is there at the peaks of a compiled step's phases: component, module, line, operator."""
+    os.environ[INDUCTOR_VARIABLE] = folder
+    run = RecordedRun()
+    run.begin()
+    model = Net(whole).cuda()
+    if whole:
+        model = torch.compile(model)
+    model(torch.randn(1024, 512, device="cuda")).sum().backward()
+    ledger = run.end().ledger
+    first = Gated.forward.__code__.co_firstlineno
+    return [
+        [ledger.component_of(record), record.name or record.module, record.line - first, record.operator]
+        for peak in (ledger.phase_peaks[phase] for phase in (Phase.FORWARD, Phase.BACKWARD))
+        for record in ledger.alive_at(peak)
+        if record.requested_bytes >= MIB and record.module
+    ]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "layer"])
+def test_a_compiled_region_names_kernels_modules_and_the_users_lines(stand_in, tmp_path, whole):
+    """By hand: forward keeps a product of 1024 by 2048 and what a kernel makes of it; backward its gradient.
+
+    Kernels are named as by ``TritonScheduling.define_kernel``, with ``descriptive_names`` of 2.13.
+    """
+    rows = stand_in(rows_of_a_model, str(tmp_path), whole)
+
+    assert ["activations", "gated.up", 1, "aten::addmm"] in rows
+    assert ["activations", "gated", 2, "triton_poi_fused_mul_silu_0"] in rows
+    assert ["temporaries", "gated.down", 3, "aten::mm"] in rows
+    assert ["gradients", "gated.down.weight", 3, "aten::mm"] in rows
+    assert {line for *_, line, _ in rows} <= {1, 2, 3}
 
 
 def folders_of_two_tests(around):

@@ -263,8 +263,8 @@ CASES = [
     (teacher, {"frozen_parameters": 2 * MIB, "parameters": MIB}),
     (moved_and_not_run, {"parameters": MIB, "frozen_parameters": MIB}),
     (buffers, {"buffers": 2 * 4096 + 8}),  # running mean and variance, and the number of batches
-    (weight_norm, {"parameters": MIB + BATCH, "buffers": 0}),  # a norm for each of 512 rows
-    (pruned, {"parameters": MIB, "buffers": MIB}),
+    (weight_norm, {"parameters": MIB + 2 * BATCH, "buffers": 0}),  # directions; lengths and norms of 512 rows
+    (pruned, {"parameters": 2 * MIB, "buffers": MIB}),  # what was there, and what the mask leaves of it
     (
         forward_and_backward,
         {"activations": 14 * MIB + 2 * 4, "inputs": MIB, "temporaries": 2 * MIB, "gradients": MIB},

@@ -112,16 +112,23 @@ def install_gathered(note_collective: NoteCollective, see_gradient: SeeGradient)
         reshard(parameter, *args, **kwargs)
         note_collective(parameter._sharded_post_forward_param_data, kept=True)
 
-    def post_backward(group: Any, *args: Any, **kwargs: Any) -> Any:
-        for parameter in group.fsdp_params:
-            whole = getattr(parameter, "_unsharded_param", None)
-            if whole is not None and whole.grad is not None:
-                see_gradient(whole, whole.grad)
-        return reduce(group, *args, **kwargs)
+    def post_backward(group: Any, *args: Any, **kwargs: Any) -> None:
+        _see_gathered_gradients(group, see_gradient)
+        reduce(group, *args, **kwargs)
+        _see_gathered_gradients(group, see_gradient)  # without a reduction, cast for a later one
 
     kind.alloc_all_gather_outputs = alloc_all_gather_outputs
     kind.to_sharded_post_forward = to_sharded_post_forward
     group_kind.post_backward = post_backward
+
+
+def _see_gathered_gradients(group: Any, see_gradient: SeeGradient) -> None:
+    for parameter in group.fsdp_params:
+        whole = getattr(parameter, "_unsharded_param", None)
+        if whole is not None:
+            for gradient in (whole.grad, parameter.unsharded_accumulated_grad):
+                if gradient is not None:
+                    see_gradient(whole, gradient)
 
 
 def _is_keepers(frame: FrameType | None, source: SourceFinder) -> bool:

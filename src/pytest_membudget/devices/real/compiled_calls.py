@@ -125,10 +125,10 @@ class CompiledCalls:
 
     def _end(self, result: object) -> None:
         call, self._call = self._call, None
-        if call is not None:
-            call.close()
         for follower in self._followers:
             follower.see(result)
+        if call is not None:
+            call.close()
 
 
 #: One for the process: torch's entries are replaced once.

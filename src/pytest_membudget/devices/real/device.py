@@ -13,6 +13,7 @@ from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport, PeakBytes
 from ...tracking.summary import memory_report
 from ..contract import Device
+from .kernels import follow_kernels
 from .recorded_run import RecordedRun
 from .run_log import storage_address
 
@@ -47,7 +48,8 @@ class RealCudaDevice(Device):
         """
         self._run = RecordedRun(address_of, records=records)
         self._content: dict[str, Any] | None = None
-        self._collectives: object = None  # they are followed as long as this is referenced
+        self._collectives: object = None  # they are followed as long as these are referenced
+        self._kernels: object = None
 
     @property
     def is_awake(self) -> bool:
@@ -56,7 +58,8 @@ class RealCudaDevice(Device):
 
     def install(self) -> None:
         """Record from the initialization of CUDA on, which an import or the test causes."""
-        torch.cuda._lazy_call(self._run.begin)
+        self._run.install()
+        self._kernels = follow_kernels(self._run.observer.roles.computed)
 
     def card(self) -> dict[str, Any]:
         """The number of devices, and name and size of the current one. Initializes the driver."""

@@ -7,7 +7,7 @@ optimizers, and one before a backward's first nodes, allocate nothing and keep n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -18,12 +18,14 @@ from ...tracking.held import StepKind
 from ...tracking.ledger import Ledger
 from ...tracking.phases import running_phase
 from ...tracking.record import Phase, Record
-from ...tracking.roles.role_book import NO_GRAPH_TASK, RoleBook
+from ...tracking.roles.computed import NO_GRAPH_TASK, Note
+from ...tracking.roles.role_book import RoleBook
 from ...tracking.roles.tensor_parts import owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
 from .compiled_calls import COMPILED_CALLS, Follower
+from .compiled_code import follow_inductor
 from .run_log import Line, RunLog, State
 
 #: Key in the metadata of nodes with a hook: the first hook is of the innermost module.
@@ -31,7 +33,7 @@ _HAS_HOOK: Final = "membudget"
 
 
 class RunObserver(Hooks):
-    """Passes the step's state to the allocator (``set_metadata``), and records roles of storages."""
+    """Passes the step's state to the allocator (``set_metadata``), and records what storages are for."""
 
     def __init__(
         self,
@@ -42,8 +44,10 @@ class RunObserver(Hooks):
         """``source``: finds the user's line that calls a backward."""
         self._source = source
         self.log = RunLog(set_metadata, address_of)
+        #: has the notes of tensors on the host, and of the run
+        self.host_note: Note = lambda write, tensors, *args: None
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
-        self.roles = RoleBook(self.log.note, lambda tensor: tensor.is_cuda, self._changed, self._stepped)
+        self.roles = RoleBook(self._note, self._changed, self._stepped)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._follower = Follower(self._paused, self._backward_modules.see)
         #: the module in which the running nodes of a backward were made
@@ -58,6 +62,7 @@ class RunObserver(Hooks):
         self.modules.install()
         self.roles.install()
         COMPILED_CALLS.add(self._follower)
+        follow_inductor()
         # the engine's entry, under the names by which torch calls it
         callers = torch.autograd.graph, torch.autograd
         return [
@@ -105,6 +110,13 @@ class RunObserver(Hooks):
         ):
             yield
 
+    def _note(self, write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
+        """A note of the run is of the card and the host, one of tensors of where the first of them is."""
+        if not tensors or tensors[0].is_cpu:
+            self.host_note(write, tensors, *args)
+        if not tensors or tensors[0].is_cuda:
+            self.log.note(write, tensors, *args)
+
     def _copying(self, copy: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         def deepcopy(parameter: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
             copied = copy(parameter, memo)
@@ -118,9 +130,18 @@ class RunObserver(Hooks):
             if torch._guards.TracingContext.try_get() is not None:  # a compiler traces it
                 return run_backward(outputs, *args, **kwargs)
             with self._in_backward(outputs):
-                return run_backward(outputs, *args, **kwargs)
+                results = run_backward(outputs, *args, **kwargs)
+                if not kwargs.get("accumulate_grad"):
+                    self._see_returned(args[3], results)
+                return results
 
         return backward
+
+    def _see_returned(self, inputs: Any, gradients: Any) -> None:
+        """``torch.autograd.grad`` of ``inputs`` has given ``gradients``."""
+        for leaf, gradient in zip(inputs, gradients, strict=True):
+            if isinstance(leaf, torch.Tensor) and leaf.is_leaf and gradient is not None:
+                self.roles.see_gradient(leaf, gradient)
 
     @contextlib.contextmanager
     def _in_backward(self, outputs: Any) -> Iterator[None]:
@@ -128,8 +149,10 @@ class RunObserver(Hooks):
         caller, self._caller = self._caller, self._users_line()
         self.log.renew()
         nodes: list[Any] = [tensor.grad_fn for tensor in tensors_in(outputs) if tensor.grad_fn is not None]
+        for leaf in _leaves(nodes):
+            self.roles.see_leaf(leaf)
         handles = [node.register_prehook(self._backward_begins) for node in nodes]
-        self.log.note(Ledger.mark, ())
+        self._note(Ledger.mark, ())
         try:
             yield
         finally:
@@ -138,6 +161,7 @@ class RunObserver(Hooks):
             self.roles.see_gradients()
             self._caller = caller
             if caller is None:
+                self._note(Ledger.end_backward, ())
                 self._end_step(StepKind.BACKWARD, None)
             self._changed()
 
@@ -166,22 +190,42 @@ class RunObserver(Hooks):
 
     def _root_called(self, module: nn.Module) -> None:
         self._root = id(module)
+        self.log.outermost.add(type(module).__name__)
         self.modules.name_children(module)
         self.roles.see_module(module)
 
-    def _root_ended(self, number: int) -> None:
-        self.log.note(Ledger.end_root_call, (), number)
+    def _root_ended(self, module: nn.Module, number: int) -> None:
+        self.roles.see_module(module)  # it may have given parameters other memory
+        self._note(Ledger.end_root_call, (), number)
         if torch._C._current_graph_task_id() == NO_GRAPH_TASK:
             self._end_step(StepKind.CALL, self._root)
         else:  # after a recomputation its backward follows
-            self.log.note(Ledger.mark, ())
+            self._note(Ledger.mark, ())
 
     def _changed(self) -> None:
+        self.log.enter(self.state())
+
+    def state(self) -> State:
+        """The state of the step in this thread."""
         phase, module = running_phase(self.roles, self.modules), self.modules.path
         if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node still runs
             module = self._node_module
         line = self._caller if phase is Phase.BACKWARD else None
-        self.log.enter(State(phase, module, self.modules.root_call, line))
+        return State(phase, module, self.modules.root_call, line)
+
+
+def _leaves(nodes: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The leaves of the graph whose last nodes these are."""
+    found = set(nodes)
+    ahead = [*found]
+    while ahead:
+        node = ahead.pop()
+        if node.name().endswith("AccumulateGrad"):
+            yield node.variable
+        for before, _ in node.next_functions:
+            if before is not None and before not in found:
+                found.add(before)
+                ahead.append(before)
 
 
 class BackwardModules(Hooks):

@@ -9,7 +9,8 @@ from functools import cache
 import torch
 
 from ...allocator.history import Frames
-from ...histories.places import function_of, is_workspace, makes_new_values, operator_of
+from ...histories.places import call_of, copied_for, function_of, is_workspace, makes_new_values, operator_of
+from .compiled_code import kernel_of, module_of
 
 #: The user's line among an event's frames: file and line.
 UsersLine = Callable[[Frames], tuple[str, int] | None]
@@ -20,16 +21,25 @@ class Origin:
     """Operator and line of an allocation."""
 
     operator: str
-    """The dispatcher's name; the innermost function if no operator ran."""
+    """The dispatcher's name, or the compiled kernel's; the innermost function if none ran."""
     is_workspace: bool
     makes_new_values: bool
     line: tuple[str, int] | None
     """File and line of the user's code."""
+    call: tuple[object, ...]
+    """The same for all that one call of an operator allocates."""
+    copied_for: str
+    """The operator of that call, if it is another one that copies for it; else empty."""
+    module: str | None
+    """In compiled code, the path of the module from the compiled one."""
 
 
 def requesting_function(frames: Frames) -> str:
-    """The operator that allocates, as the dispatcher names it; without one, the innermost function."""
-    return operator_name(operator_of(frames)) or function_of(frames)
+    """The operator that allocates, as the dispatcher names it, or the compiled kernel it is for.
+
+    Without one, the innermost function.
+    """
+    return operator_name(operator_of(frames)) or kernel_of(frames) or function_of(frames)
 
 
 class Origins:
@@ -48,6 +58,9 @@ class Origins:
                 is_workspace(frames),
                 makes_new_values(operator_of(frames), frames),
                 self._users_line(frames),
+                call_of(frames),
+                operator_name(copied_for(frames)),
+                module_of(frames),
             )
         return self._read[key]
 

@@ -12,7 +12,7 @@ from ...tracking.cached import UNKNOWN
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
 from .origins import Origins, UsersLine
-from .run_log import Seen, State
+from .run_log import Seen, State, state_in
 
 
 def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: Ledger) -> None:
@@ -25,6 +25,7 @@ def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: L
     for number, event in enumerate(history.events):
         played.play(number, event)
     played.see(len(seen.states))
+    played.end_call()
 
 
 class _Played:
@@ -36,6 +37,9 @@ class _Played:
         self._next = 0
         self._origins = Origins(users_line)
         self._state = 0
+        #: the operator's call that allocates, and its copies, with its name and whether they may be inputs
+        self._call: tuple[object, ...] = ()
+        self._copies: list[tuple[Record, str, bool]] = []
         #: whether nothing of the model has run since the last backward: new tensors are then a batch
         self._before_model = True
         for address, size_bytes in start.reserved:
@@ -49,9 +53,10 @@ class _Played:
 
     def play(self, number: int, event: HistoryEvent) -> None:
         """Apply one event of the history, after the sightings before it."""
-        is_known = event.text.isdecimal() and int(event.text) < len(self._seen.states)
-        if is_known:
-            self._move_to(int(event.text))
+        state = state_in(event.text)
+        is_known = state is not None and state < len(self._seen.states)
+        if state is not None and is_known:
+            self._move_to(state)
         action, address = event.action, event.address
         if action == "alloc":
             self._born(number, event, is_known)
@@ -88,12 +93,19 @@ class _Played:
     def _born(self, number: int, event: HistoryEvent, is_known: bool) -> None:
         state = self._seen.states[self._state]
         origin = self._origins.of(event.frames)
+        if origin.call != self._call:
+            self.end_call()
+            self._call = origin.call
         record = Record(event.size_bytes, origin.operator, state.phase)
         record.event = number
-        record.module, record.root_call = state.module, state.root_call
+        record.module = self._seen.path_in(state.module, origin.module)
+        record.root_call = state.root_call
         if state.phase is Phase.FORWARD and state.module is None:
             record.for_update = bool(self._for_update[self._state]) and not origin.makes_new_values
-            record.from_inputs = origin.makes_new_values or self._prepares_inputs()
+            from_inputs = origin.makes_new_values or self._prepares_inputs()
+            record.from_inputs = from_inputs and not origin.copied_for
+            if origin.copied_for:
+                self._copies.append((record, origin.copied_for, from_inputs))
         if origin.is_workspace:
             record.role = components.WORKSPACES
         elif not is_known:
@@ -103,6 +115,15 @@ class _Played:
             record.file, record.line = line
         record.address, record.block_bytes = event.address, self._block_bytes(event)
         self.ledger.born(event.address, record)
+
+    def end_call(self) -> None:
+        """A call of an operator has ended: copies that are gone were its own, the others are its result."""
+        for record, operator, from_inputs in self._copies:
+            if record.death is None:
+                record.from_inputs = from_inputs
+            else:
+                record.operator = operator
+        self._copies.clear()
 
     def _block_bytes(self, event: HistoryEvent) -> int:
         if self._memory.free_end(event.address) is None:

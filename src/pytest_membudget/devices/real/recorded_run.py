@@ -18,13 +18,11 @@ from ...tracking.ledger import Ledger
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
+from .bodys_history import BodysHistory, record_run
 from .observer import RunObserver
 from .overlay import overlay
-from .run_log import storage_address
+from .run_log import RunLog, storage_address
 from .shown_snapshot import Purposes, show_in
-
-#: Most events that the allocator keeps: more than any step has, and a limit for endless tests.
-_MOST_EVENTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,39 +50,57 @@ class RecordedRun:
 
         ``records``: keep what a snapshot shows, of every storage.
         """
-        self._address_of = address_of
         self._records = records
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
-        self._observer: RunObserver | None = None
+        self._is_observed = self._has_begun = False
+        self._history = BodysHistory(self._begun_log)
+        self._set_memory_metadata = torch.cuda.memory._set_memory_metadata  # PyTorch's, not the body's
+        #: the observer of the run
+        self.observer = RunObserver(self._set_metadata, address_of, self.source)
         self._began = 0.0
 
-    @property
-    def observer(self) -> RunObserver:
-        """The observer of the run."""
-        assert self._observer is not None, "the run has not begun"
-        return self._observer
+    def install(self) -> None:
+        """Observe this process from here on; the run begins when CUDA is begun to be used."""
+        self._observe()
+        self._history.install()
+        torch.cuda._lazy_call(self.begin)
+
+    def _observe(self) -> None:
+        if not self._is_observed:
+            self._is_observed = True
+            self.observer.install()
+
+    def _set_metadata(self, text: str) -> None:
+        if self._has_begun:  # the allocator's metadata can be set once CUDA is initialized
+            self._set_memory_metadata(text)
+
+    def _begun_log(self) -> RunLog:
+        torch.cuda.init()
+        self.begin()
+        return self.observer.log
 
     def begin(self) -> None:
         """Start the allocator's history and reset its peaks, unless already done."""
-        if self._observer is not None:
+        if self._has_begun:
             return
         torch.cuda.init()
         torch.cuda.reset_peak_memory_stats()
-        # C++ stacks too: they name the operator, and distinguish libraries' workspaces from tensors
-        torch.cuda.memory._record_memory_history(
-            "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
-        )
-        # only now: the allocator's metadata can be set once CUDA is initialized
-        self._observer = RunObserver(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
-        self._observer.install()
+        self._history.remove()
+        record_run(torch.cuda.memory._record_memory_history)
+        self._history.install()
+        self._has_begun = True
+        attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)  # not in a torch without CUDA
+        if attach is not None:
+            attach(lambda *sizes: self.observer.roles.see_steps_end())
+        self._observe()
+        self.observer.log.renew()
         self._peaks.install()
         self._began = time.perf_counter()
 
     def body_ended(self) -> None:
         """Record gradients and what is held at the end of the test's body."""
-        if self._observer is not None:
-            self._observer.body_ended()
+        self.observer.body_ended()
 
     def end(self) -> RunResult:
         """End the run and return its result."""
@@ -93,6 +109,7 @@ class RecordedRun:
         seconds = time.perf_counter() - self._began
         self.observer.remove()
         self._peaks.remove()
+        self._history.remove()
         stats = self._peaks.over(torch.cuda.memory_stats(device))
         content = _history()
         torch.cuda.memory._record_memory_history(None)

@@ -5,8 +5,9 @@ States are numbered: the history has the number of the state of each allocation.
 
 from __future__ import annotations
 
+import threading
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -52,10 +53,35 @@ class Seen(NamedTuple):
     sightings: Sequence[Sighting]
     first_nodes: Sequence[int] = ()
     """By state: the number of autograd's next node when it began."""
+    outermost: Collection[str] = ()
+    """The names that outermost modules have as their path, which those inside do not begin with."""
+
+    def path_in(self, module: str | None, inner: str | None) -> str | None:
+        """The path of what lies at ``inner`` in ``module``."""
+        if inner is None or module is None or module in self.outermost:
+            return inner or module
+        return f"{module}.{inner}"
 
     def records_a_graph(self, state: int) -> bool:
         """Whether autograd made nodes in ``state``: a function ran on what requires a gradient."""
         return state + 1 < len(self.first_nodes) and self.first_nodes[state] < self.first_nodes[state + 1]
+
+
+def state_in(metadata: str) -> int | None:
+    """The number of the state in an event's metadata; None in another's."""
+    number = metadata.partition(" ")[0]
+    return int(number) if number.isdecimal() else None
+
+
+def own_text(metadata: str) -> str:
+    """What the body has set as an event's metadata."""
+    return metadata.partition(" ")[2]
+
+
+class _Texts(threading.local):
+    """PyTorch keeps metadata by thread."""
+
+    text = ""
 
 
 class RunLog:
@@ -73,19 +99,37 @@ class RunLog:
     ) -> None:
         """``address_of``: where a tensor's storage lies, as the history has it."""
         self.states: list[State] = []
+        self.outermost: set[str] = set()
         self._first_nodes = array("Q")
         self._distinct: dict[State, State] = {}  # one object of each
         #: of each sighting the state, the method, the numbers of addresses and arguments, and these
         self._fields: list[Any] = []
         self._set_metadata = set_metadata
         self._address_of = address_of
+        self._texts = _Texts()
         self.enter(State(Phase.FORWARD))
+
+    @property
+    def state(self) -> int:
+        """The number of the state."""
+        return len(self.states) - 1
+
+    @property
+    def text(self) -> str:
+        """The metadata that the body has set in this thread."""
+        return self._texts.text
+
+    def set_text(self, text: str) -> None:
+        """The body sets its own metadata, which is behind the number of the state."""
+        self._texts.text = text
+        self._set_metadata(f"{self.state} {text}")
 
     def enter(self, state: State) -> None:
         """Enter ``state`` in this thread."""
         self.states.append(self._distinct.setdefault(state, state))
         self._first_nodes.append(_next_node())
-        self._set_metadata(str(len(self.states) - 1))
+        text = self._texts.text
+        self._set_metadata(f"{self.state} {text}" if text else str(self.state))
 
     def renew(self) -> None:
         """The same state under a new number: sightings up to here come before its allocations."""
@@ -95,7 +139,7 @@ class RunLog:
         """A ``Note`` of ``RoleBook``, if the first tensor is on a CUDA device; without any, of the ledger."""
         if not tensors or _on_cuda(tensors[0]):
             addresses = [self._address_of(tensor) if _on_cuda(tensor) else 0 for tensor in tensors]
-            self._fields += (len(self.states) - 1, write, len(addresses), len(args), *addresses, *args)
+            self._fields += (self.state, write, len(addresses), len(args), *addresses, *args)
 
     def seen(self) -> Seen:
         """All that was collected."""
@@ -105,7 +149,7 @@ class RunLog:
             sightings.append(
                 Sighting(after, write, tuple(islice(fields, addresses)), tuple(islice(fields, args)))
             )
-        return Seen(self.states, sightings, self._first_nodes)
+        return Seen(self.states, sightings, self._first_nodes, self.outermost)
 
 
 def _on_cuda(tensor: torch.Tensor) -> bool:

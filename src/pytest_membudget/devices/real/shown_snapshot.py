@@ -13,9 +13,9 @@ from ...allocator.history import Frames
 from ...histories.places import BACKWARD, is_node, is_workspace, place_of
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
-from ...tracking.running_code.source import SourceFinder, is_own
+from ...tracking.running_code.source import SourceFinder, is_compiled, is_own
 from .origins import requesting_function
-from .run_log import Line, State
+from .run_log import Line, State, state_in
 
 #: pytest's function that calls a test
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
@@ -115,12 +115,12 @@ class _Frames:
 
     def _caller(self, metadata: str) -> Line | None:
         """The line that called a backward, whose threads have no Python stack."""
-        known = metadata.isdecimal() and int(metadata) < len(self._states)
-        return self._states[int(metadata)].line if known else None
+        state = state_in(metadata)
+        return self._states[state].line if state is not None and state < len(self._states) else None
 
 
 def _is_shown(filename: str) -> bool:
-    return filename.endswith(".py") and not is_own(filename)
+    return filename.endswith(".py") and not is_own(filename) and not is_compiled(filename)
 
 
 def _is_call_of_test(frame: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from ..real.device import allocators_peaks
 from ..real.recorded_run import RecordedRun
 from .after_fork import allow_cuda_after_fork
 from .environment import INDUCTOR_VARIABLE, cards_text
+from .host.draws import HostDraws
 from .host.tensors import HostTensors
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
@@ -27,6 +28,7 @@ from .ranks.nccl_share import nccl_share
 from .saving.saving import install_saving
 from .self_check import self_check
 from .values.values import Values
+from .values.variants import VARIANT
 
 if TYPE_CHECKING:
     from .ranks.ranks import StandInRanks
@@ -51,8 +53,9 @@ class StandInDevice(Device):
         self.gpu = gpu
         self._libraries = StandInLibraries()
         self._run = RecordedRun(records=records)
-        self._values = Values(self._run.source)
-        self._host = HostTensors(self._values.following)
+        self._values = Values(self._run.source, self._run.observer.roles.computed)
+        self._host = HostTensors(self._values.following, self._run.observer)
+        self._draws = HostDraws()
         self._content: dict[str, Any] | None = None
         self._limited = False
         self._rank = 0
@@ -64,7 +67,7 @@ class StandInDevice(Device):
         self._values.install()
         install_saving(self._values.following)
         _read_unwinding_tables()
-        torch.cuda._lazy_call(self._run.begin)
+        self._run.install()
 
     def become(self, order: Mapping[str, Any]) -> None:
         """Have the kind and number of cards of ``order``, in place of those of its start."""
@@ -99,6 +102,19 @@ class StandInDevice(Device):
         else:
             begin_with_group_of_one(begin_ranks)
 
+    def vary(self, variant: int, steady: Sequence[str]) -> None:
+        """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
+        VARIANT.begin(variant, steady)
+        self._draws.begin(variant)
+
+    def unknown(self) -> list[str]:
+        """After a test: why other variants may give it another figure."""
+        return [*self._values.unknown(), *self._draws.drawn()]
+
+    def last_read(self) -> str:
+        """The line of the last read of what nobody knows."""
+        return self._values.following.reads.last_line
+
     def _begin_ranks(self, rank: int, world_size: int, rank0_broadcasts: str) -> None:
         from .ranks.numbers import RankNumbers
         from .ranks.ranks import StandInRanks
@@ -122,7 +138,6 @@ class StandInDevice(Device):
     def body_ended(self) -> None:
         """The test's body has ended, and its fixtures have not."""
         self._run.body_ended()
-        self._host.body_ended()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended, its fixtures with it: what it took."""

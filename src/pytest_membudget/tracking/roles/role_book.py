@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -14,30 +13,18 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from ... import components
-from ..record import Record
+from ..record import HELD, Record
 from ..running_code.replaced import Hooks, Replacement
-from .tensor_parts import named_tensors, owners, scales, sparse_parts
-
-_CASTS: Final = ("to", "float", "double", "half", "bfloat16")
-#: A context in which no ``__torch_function__`` of the user's sees what is looked at here.
-_without_subclasses = torch._C.DisableTorchFunctionSubclass
-
-#: ``torch._C._current_graph_task_id`` outside of any backward.
-NO_GRAPH_TASK: Final = -1
-
-#: Called with a method of ``Record``, the tensors whose records it is called with, and its further arguments.
-Note = Callable[..., None]
+from .computed import NO_GRAPH_TASK, Computed, Note
+from .tensor_parts import named_tensors, owners, scales
 
 
-def noting_now(find: Callable[[torch.Tensor], Record | None]) -> Note:
-    """Notes for live storages; ``find`` returns the record of a tensor, None if it is not tracked."""
+class Step(NamedTuple):
+    """A running step of an optimizer."""
 
-    def note(write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
-        records = [find(tensor) for tensor in tensors]
-        if records[0] is not None:
-            write(*records, *args)
-
-    return note
+    task: int
+    """The backward (graph task) that it runs in; -1 outside any."""
+    optimizer: weakref.ref[Optimizer]
 
 
 class RoleBook(Hooks):
@@ -51,24 +38,22 @@ class RoleBook(Hooks):
     def __init__(
         self,
         note: Note,
-        concerns: Callable[[torch.Tensor], bool] = lambda tensor: True,
         on_change: Callable[[], None] = lambda: None,
         on_step: Callable[[Optimizer], None] = lambda optimizer: None,
     ) -> None:
-        """``concerns``: whether the roles of a tensor, or of tensors inside of it, are noted.
-
-        ``on_change``: called when an optimizer's step begins or ends, and a parameter is registered.
+        """``on_change``: called when an optimizer's step begins or ends, and a parameter is registered.
         ``on_step``: called when one has ended outside of a backward.
         """
         self._note = note
-        self._concerns = concerns
         self._changed = on_change
         self._stepped = on_step
         self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
+        self._leaves: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
         self._names: dict[int, str] = {}
+        self.computed = Computed(note, on_change)
         self._forget_one = self._forget  # one bound method for all of them
-        #: of each running optimizer step, the backward (graph task) that it runs in; -1 outside any
-        self.steps: list[int] = []
+        #: the running steps of optimizers, the outer ones first
+        self.steps: list[Step] = []
 
     def _hooked(self) -> list[Any]:
         hooks = nn.modules.module
@@ -80,7 +65,6 @@ class RoleBook(Hooks):
             Replacement(Optimizer, "load_state_dict", self._loading),  # torch has a hook of one optimizer
             Replacement(torch.utils, "swap_tensors", self._swapping),
             Replacement(nn.Module, "_apply", self._moving),
-            *_follow_copies(self._copied),
         ]
 
     @contextlib.contextmanager
@@ -113,25 +97,32 @@ class RoleBook(Hooks):
         frozen = not parameter.requires_grad
         role = components.FROZEN_PARAMETERS if frozen else components.PARAMETERS
         self._note_role(parameter, role, own_name)
+        if not parameter.is_leaf:  # computed, and put in a parameter's place: gradients pass through it
+            self._note_trained(parameter)
         for label, tensor in scales(parameter):
             self._note_role(tensor, role, f"{own_name}.{label}" if own_name else label)
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
-        if not self._concerns(gradient):
-            return
         key = id(parameter)
         name = self._names.get(key)
         # the whole parameters that FSDP gathers are registered with no module
         is_parameter = key in self._parameters or isinstance(parameter, nn.Parameter)
-        for leaf, whole in zip(owners(parameter), owners(gradient), strict=False):
-            self._note(Record.note_trained, [leaf], is_parameter)
-            for part in sparse_parts(whole) or (whole,):
-                self._note(Record.note_gradient, [part, leaf], name, is_parameter)
+        leaf, *others = owners(parameter)
+        for part in (leaf, *others):
+            self._note(Record.note_trained, [part], is_parameter)
+        for part in owners(gradient):
+            self._note(Record.note_gradient, [part, leaf], name, is_parameter)
+
+    def see_leaf(self, leaf: torch.Tensor) -> None:
+        """A backward may give ``leaf`` of its graph a gradient, though no module has it."""
+        key = id(leaf)
+        if key not in self._parameters and key not in self._leaves:
+            self._leaves[key] = weakref.KeyedRef(leaf, self._forget_one, key)
 
     def see_gradients(self) -> None:
-        """Record the ``.grad`` of every known parameter."""
-        for reference in list(self._parameters.values()):
+        """Record the ``.grad`` of every known leaf."""
+        for reference in [*self._parameters.values(), *self._leaves.values()]:
             parameter = reference()
             if parameter is not None and parameter.grad is not None:
                 self.see_gradient(parameter, parameter.grad)
@@ -146,22 +137,28 @@ class RoleBook(Hooks):
             self._note_role(buffer, components.BUFFERS, name)
 
     def _step_begins(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        self.steps.append(torch._C._current_graph_task_id())
+        self.steps.append(Step(torch._C._current_graph_task_id(), weakref.ref(optimizer)))
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
-                if self._concerns(parameter):
-                    for part in owners(parameter):
-                        self._note(Record.note_trained, [part])
+                self._note_trained(parameter)
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
         self._changed()
 
     def _step_ended(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        task = self.steps.pop() if self.steps else NO_GRAPH_TASK
+        task = self.steps.pop().task if self.steps else NO_GRAPH_TASK
         self._note_states(optimizer)
         if task == NO_GRAPH_TASK and not self.steps:
             self._stepped(optimizer)
+        self._changed()
+
+    def see_steps_end(self) -> None:
+        """Running steps end early, with the states that they have made: memory has run out."""
+        while self.steps:
+            optimizer = self.steps.pop().optimizer()
+            if optimizer is not None:
+                self._note_states(optimizer)
         self._changed()
 
     def _loading(self, load: Any) -> Any:
@@ -180,11 +177,14 @@ class RoleBook(Hooks):
 
         def swap_tensors(first: torch.Tensor, second: torch.Tensor) -> None:
             known = [tensor for tensor in (first, second) if self._parameters.pop(id(tensor), None)]
+            for tensor in (first, second):
+                self._leaves.pop(id(tensor), None)
             try:
                 swap(first, second)
             finally:
                 for tensor in known:
                     self.see_parameter(tensor)
+                self._changed()
 
         return swap_tensors
 
@@ -195,6 +195,8 @@ class RoleBook(Hooks):
             moved: nn.Module = apply(module, *args, **kwargs)
             for name, parameter in module.named_parameters(recurse=False):
                 self.see_parameter(parameter, name)
+                if parameter.grad is not None:
+                    self.see_gradient(parameter, parameter.grad)
             for name, buffer in module.named_buffers(recurse=False):
                 self._note_role(buffer, components.BUFFERS, name)
             self._changed()
@@ -206,52 +208,19 @@ class RoleBook(Hooks):
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
             for key, tensor in named_tensors(state):
-                if self._concerns(tensor):
-                    self._note_role(tensor, components.OPTIMIZER_STATES, f"{name}.{key}" if name else key)
+                self._note_role(tensor, components.OPTIMIZER_STATES, f"{name}.{key}" if name else key)
 
-    def _copied(self, source: torch.Tensor, copy: torch.Tensor) -> None:
-        if source.device != copy.device or not self._concerns(copy):
-            return
-        for original, part in zip(owners(source), owners(copy), strict=False):
-            self._note(Record.note_copy, [part, original])
-        self._changed()
+    def _note_trained(self, parameter: torch.Tensor) -> None:
+        for part in owners(parameter):
+            self._note(Record.note_trained, [part])
 
     def _note_role(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
-        if self._concerns(tensor):
-            for part in owners(tensor):
-                self._note(Record.note_role, [part], role, name)
+        for part in owners(tensor):
+            self._note(Record.note_role, [part], role, name)
+            if role in HELD:
+                self.computed.holds(part)
 
     def _forget(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
         self._parameters.pop(reference.key, None)
+        self._leaves.pop(reference.key, None)
         self._names.pop(reference.key, None)
-
-
-def _follow_copies(copied: Callable[[torch.Tensor, torch.Tensor], None]) -> list[Replacement]:
-    """Call ``copied`` with a tensor and its copy, for each copy that Python makes of a leaf.
-
-    These are an average of the weights (EMA), a snapshot, a master copy.
-    Not for what a compiler traces, nor for a cast that autograd records: a weight that a forward casts is an
-    activation. ``torch.clone`` stays as it is, because TorchScript finds it by identity; and a
-    ``TorchFunctionMode``, which would see it, takes ``nn.Transformer`` and others from their fast paths. A
-    ``__torch_function__`` of the user's gets the methods that are in place when it is called.
-    """
-    names = ("clone", "copy_", *_CASTS)
-    return [Replacement(torch.Tensor, name, partial(_following, name, copied)) for name in names]
-
-
-def _following(name: str, copied: Callable[[torch.Tensor, torch.Tensor], None], method: Any) -> Any:
-    def call(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        result = method(tensor, *args, **kwargs)
-        if torch.compiler.is_compiling():
-            return result
-        source: Any = tensor
-        copy = result
-        if name == "copy_":
-            source, copy = args[0] if args else kwargs.get("src"), tensor
-        with _without_subclasses():
-            leaf = copy if name in _CASTS else tensor
-            if isinstance(source, torch.Tensor) and copy is not source and leaf.is_leaf:
-                copied(source, copy)
-        return result
-
-    return call

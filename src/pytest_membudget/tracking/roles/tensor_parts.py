@@ -25,10 +25,14 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
-    """``tensor`` itself, or the tensors inside it where it is a wrapper (DTensor, AsyncCollectiveTensor).
+    """``tensor`` itself, or the tensors inside it where it is a wrapper (DTensor, torch.func's) or sparse.
 
-    A wrapper shows the global shape and has no memory.
+    These show the global shape and have no memory.
     """
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    if tensor.layout is not torch.strided:
+        return _sparse_parts(tensor) or (tensor,)
     flatten = getattr(type(tensor), "__tensor_flatten__", None)
     return (tensor,) if flatten is None else _inside(tensor, flatten(tensor)[0])
 
@@ -43,12 +47,13 @@ def owns_storage(tensor: torch.Tensor) -> bool:
     return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
-def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors that a sparse one consists of."""
+def _sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if tensor.layout is torch.sparse_coo:
-        return tensor._indices(), tensor._values()
-    if tensor.layout is torch.sparse_csr:
-        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+        return tensor._values(), tensor._indices()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.values(), tensor.crow_indices(), tensor.col_indices()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.values(), tensor.ccol_indices(), tensor.row_indices()
     return ()
 
 

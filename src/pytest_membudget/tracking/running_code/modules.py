@@ -21,7 +21,7 @@ class ModuleStack(Hooks):
     def __init__(
         self,
         on_root_call: Callable[[nn.Module], None],
-        on_root_end: Callable[[int], None],
+        on_root_end: Callable[[nn.Module, int], None],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """``on_change``: called when a module begins or ends, after the other two callbacks."""
@@ -86,7 +86,7 @@ class ModuleStack(Hooks):
             if self._stack.pop() is module:
                 break
         if not self._stack:
-            self._on_root_end(self._root_calls)
+            self._on_root_end(module, self._root_calls)
         self._on_change()
 
 

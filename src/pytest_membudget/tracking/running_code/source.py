@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -16,11 +17,19 @@ _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__
 #: What runs between the user's lines and PyTorch; what users call, as ``assume``, is not hidden.
 _HIDDEN_OWN = ("allocator", "cache", "devices", "scenarios", "tracking", "worker")
 _STEPS = os.path.join(_PACKAGE, "steps", "")
+#: Code that inductor writes: ``tr/ctr76oi....py`` (``code_hash`` and ``get_path`` of
+#: torch/_inductor/codecache.py, 2.13).
+_COMPILED = re.compile(r"[/\\](\w\w)[/\\]c\1\w{49}\.py$")
 
 
 def is_own(filename: str) -> bool:
     """Whether a file is this package's, without ``steps``, which count as the user's code."""
     return filename.startswith(_PACKAGE) and not filename.startswith(_STEPS)
+
+
+def is_compiled(filename: str) -> bool:
+    """Whether a file is one that ``torch.compile`` has written."""
+    return _COMPILED.search(filename) is not None
 
 
 class Place(NamedTuple):
@@ -42,7 +51,7 @@ class Place(NamedTuple):
 
 
 class SourceFinder:
-    """Finds the nearest frame that is not PyTorch's, pytest's, Python's or ours.
+    """Finds the nearest frame that is not PyTorch's, pytest's, Python's, ours or a compiler's.
 
     That line is the user's own, or a model library's. Site-packages may lie inside the folder of the
     standard library, and are not part of it.
@@ -85,7 +94,7 @@ class SourceFinder:
 
     def shows(self, name: str) -> bool:
         """Whether the file of that name is the user's or that of a library they use."""
-        if name.startswith(self._hidden):
+        if name.startswith(self._hidden) or is_compiled(name):
             return False
         return not name.startswith(self._standard_library) or any(part in name for part in PACKAGE_FOLDERS)
 

@@ -1,1 +1,6 @@
-"""The session's side of the protocol: starts workers and sends them requests."""
+"""The session's side: which workers there are, what each is asked, and what a loss costs.
+
+``tracing`` asks for estimates and ``measuring`` for measurements, both by way of ``workers``, the one place
+that sends requests and reads answers. An ``order`` is all that a worker is started with. Nothing here
+imports torch.
+"""

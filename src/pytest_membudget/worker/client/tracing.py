@@ -23,6 +23,7 @@ from ...results.test_result import TestResult
 from ..ranks.rank_answers import answer_of_ranks
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
+from .variants import ask_with_variants
 from .workers import Worker, Workers
 
 
@@ -71,7 +72,10 @@ class TracingEstimator(Estimator):
         asked = workers.asked
         request = self._request(test, budget)
         try:
-            answer = workers.ask(request) if budget.gpus == 1 else _answer_of_ranks(workers, request, budget)
+            if budget.gpus == 1:
+                answer = ask_with_variants(workers.ask, request)
+            else:
+                answer = _answer_of_ranks(workers, request, budget)
         except WorkerFailure as error:
             return without_figure(test, str(error))
         if answer.outcome == OUT_OF_MEMORY:
@@ -150,7 +154,7 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
     def ask(rank: int, rank0_broadcasts: str) -> Answer:
         try:
-            return workers.ask(request.of_rank(rank, budget.gpus, rank0_broadcasts))
+            return ask_with_variants(workers.ask, request.of_rank(rank, budget.gpus, rank0_broadcasts))
         except WorkerFailure as error:
             return failed(str(error))
 

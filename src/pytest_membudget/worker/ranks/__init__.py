@@ -1,1 +1,5 @@
-"""Tests on several ranks: their processes, and their answers combined."""
+"""Tests on several ranks: a process and a card each, as torchrun starts them, and their answers combined.
+
+All ranks run one test at the same time; the first that fails is the reason, and the worst figure is the
+test's.
+"""

@@ -183,6 +183,25 @@ def test_pinned_memory_counts_in_powers_of_two(trace, mib, copies, peak_mib):
     assert peak_mib * MIB <= traced.report.host.peak.allocated_bytes < peak_mib * MIB + 64
 
 
+def pinned_and_used(how):
+    if how == "copied":
+        kept = torch.empty(18944, 3584, dtype=torch.float16).pin_memory()
+    elif how == "read":
+        kept = torch.empty(18944, 3584, dtype=torch.float16, device="cuda").to("cpu", non_blocking=True)
+    else:
+        kept = torch.empty(18944, 3584, dtype=torch.float16, pin_memory=True)
+        kept = kept.zero_() if how == "filled" else kept.cuda()
+    return kept.dim()
+
+
+@pytest.mark.parametrize("how", ["copied", "read", "filled", "sent"])
+def test_what_pinned_memory_has_more_than_its_tensor_is_rounding(trace, how):
+    """18,944 x 3,584 numbers of 2 B are 129.5 MiB, for which 256 are taken."""
+    components = trace(pinned_and_used, how).report.host.components
+
+    assert components["rounding"] == 256 * MIB - 18944 * 3584 * 2 == 126.5 * MIB
+
+
 def threads_and_forks():
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
     errors = []

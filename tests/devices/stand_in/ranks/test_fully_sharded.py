@@ -161,3 +161,19 @@ def test_nccl_is_counted_for_the_metric_device(trace):
     # 24 rings and as many trees of 12 MiB; 16 channels x 2 x 8 steps x 128 KiB x 8 ranks for NVLS
     assert loud.nccl == (192 + 2 * 115 + 24 * 12 + 24 * 12 + 16 * 2 * 8 * 8 // 8) * MIB
     assert any("NCCL takes" in line for line in loud.assumptions)
+
+
+def without_reducing(reduced):
+    """A backward whose gradients stay whole; the filler makes the peak."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    model = sharded(layers().cuda(), mp_policy=MixedPrecisionPolicy(torch.bfloat16, getattr(torch, reduced)))
+    model.set_requires_gradient_sync(False)
+    model(torch.zeros(4, WIDTH, device="cuda")).sum().backward()
+    torch.empty(64 * WHOLE, dtype=torch.uint8, device="cuda")
+    return len(model)
+
+
+@pytest.mark.parametrize(("reduced", "gradients"), [("bfloat16", WHOLE // 2), ("float32", WHOLE)])
+def test_gradients_that_are_not_reduced_are_gradients(trace, reduced, gradients):
+    assert trace(without_reducing, reduced, world_size=8).has(gradients=gradients)

@@ -1,8 +1,9 @@
 """DistributedDataParallel and ZeRO-1 on one rank. All sizes by hand."""
 
 import pytest
+import torch
 import torch.distributed as dist
-from small_models import LAYER, LAYERS, MIB, layers, train
+from small_models import LAYER, LAYERS, MIB, WIDTH, layers, train
 from torch.nn.parallel import DistributedDataParallel
 
 WHOLE = LAYERS * LAYER
@@ -60,3 +61,21 @@ def bucket_sizes(settings):
 def test_buckets_are_made_anew_after_the_first_backward(trace, settings, sizes):
     assert dist._DEFAULT_FIRST_BUCKET_BYTES == MIB
     assert trace(bucket_sizes, settings, world_size=2).value == sizes
+
+
+def without_synchronising(settings):
+    """Backwards that leave their gradients to later ones; the filler makes the peak."""
+    model = DistributedDataParallel(layers().cuda(), **settings)
+    x = torch.zeros(4, WIDTH, device="cuda")
+    model(x).sum().backward()
+    model.zero_grad()
+    with model.no_sync():
+        model(x).sum().backward()
+        torch.empty(64 * WHOLE, dtype=torch.uint8, device="cuda")
+
+
+@pytest.mark.parametrize("settings", [{}, {"gradient_as_bucket_view": True}])
+def test_gradients_that_are_not_synchronised_are_gradients(trace, settings):
+    traced = trace(without_synchronising, settings, world_size=2)
+
+    assert traced.has(parameters=WHOLE, gradients=WHOLE)

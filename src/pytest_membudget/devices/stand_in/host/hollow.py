@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch.utils._pytree import tree_map_only
 
+from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
 from ..values.following import Following
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
@@ -33,7 +34,8 @@ class HollowTensors:
     process that has no large host tensor computes as always.
     """
 
-    def __init__(self, following: Following, reads: HostReads) -> None:
+    def __init__(self, following: Following, reads: HostReads, computed: Computed) -> None:
+        self._computed = computed
         self._following = following
         self._memory = following.host
         self._fills = Fills(following.host, self._copied)
@@ -46,7 +48,8 @@ class HollowTensors:
         """Replace what fills; make what ``follow_operators`` needs, once for all forks of this process."""
         for name in NAMES:
             if _is_known(name):
-                self._replace(name, self._fills.replacement(name, kernel_of(name)))
+                fill = self._seen(_overload(name), self._fills.replacement(name, kernel_of(name)))
+                self._replace(name, self._seen_by_host(fill))
         for name in computing_operators():
             operator, kernel = _overload(name), kernel_of(name)
             if name in READS:
@@ -55,7 +58,7 @@ class HollowTensors:
                 function = self._sizing(operator, kernel)
             else:
                 function = self._computing(operator, kernel)
-            self._waiting.append((name, function))
+            self._waiting.append((name, self._seen(operator, function)))
 
     def follow_operators(self) -> None:
         """A tensor is hollow, or may become so: replace all that computes."""
@@ -65,6 +68,27 @@ class HollowTensors:
 
     def _replace(self, name: str, function: Kernel) -> None:
         self._library.impl(name, function, "CPU", with_keyset=True)
+
+    def _seen(self, operator: Any, function: Kernel) -> Kernel:
+        see = self._computed.seeing(operator)
+        if see is None:
+            return function
+
+        def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            result = function(keys, *args, **kwargs)
+            see(args, result)
+            return result
+
+        return run
+
+    def _seen_by_host(self, fill: Kernel) -> Kernel:
+        following = self._following
+
+        def run(keys: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            following.see_host(tensor)
+            return fill(keys, tensor, *args, **kwargs)
+
+        return run
 
     def _reason(self, values: Any) -> int:
         """Why a result of ``values`` is hollow; 0 if it is not."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 from torch.nn.utils import rnn
 
-from ....caveats import Caveat
+from ....caveats import HOST_READ, HOST_SIZE_READ, SIZE_READ, Caveat
 from ....tracking.running_code.source import Place, SourceFinder
 from ..values.following import Following
 from ..values.reads import kind_of_read
@@ -119,7 +119,8 @@ class HostReads:
         found = []
         for place, dtype in self._places:
             text = f"{place.shown(root)} reads {dtype} values of a host tensor that were not computed{_USED}"
-            found.append(Caveat(kind_of_read(getattr(torch, dtype)), text))
+            is_size = kind_of_read(getattr(torch, dtype)) is SIZE_READ
+            found.append(Caveat(HOST_SIZE_READ if is_size else HOST_READ, text))
         return found
 
     def _around(self, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import torch
 from ....caveats import Caveat
 from ....memory_report import MemoryReport
 from ....tracking.running_code.source import users_source
+from ...real.observer import RunObserver
 from ..values.following import Following
 from .hollow import HollowTensors
 from .reads import HostReads
@@ -21,12 +22,12 @@ class HostTensors:
     Raises ``UsageMistake`` in a process that was started without the stand-in's library.
     """
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: Following, observer: RunObserver) -> None:
         """``following``: of the values on the cards, copies of which lie on the host."""
         self._following = following
         self._reads = HostReads(following, users_source())
-        self._hollow = HollowTensors(following, self._reads)
-        self._run = HostRun(following.host, self._hollow.follow_operators)
+        self._hollow = HollowTensors(following, self._reads, observer.roles.computed)
+        self._run = HostRun(following.host, observer, self._hollow.follow_operators)
 
     def install(self) -> None:
         """Change torch for the rest of the process."""
@@ -34,6 +35,7 @@ class HostTensors:
         self._reads.install()
         self._run.install()
         self._following.copies.on_copy = self._hollow.follow_operators
+        self._following.see_host = self._run.see
         printing: Any = torch._tensor_str
         printing._str = self._reads.quiet(printing._str)
 
@@ -44,10 +46,6 @@ class HostTensors:
     def caveats(self, root: str) -> list[Caveat]:
         """The reads of hollow tensors, for the report."""
         return self._reads.caveats(root)
-
-    def body_ended(self) -> None:
-        """The test's body has ended, and its fixtures have not."""
-        self._run.body_ended()
 
     def report(self, *, root: str, rank: int = 0) -> MemoryReport | None:
         """What the host held at its peak; None if that is not worth a report."""

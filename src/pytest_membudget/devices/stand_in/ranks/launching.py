@@ -44,3 +44,5 @@ def set_variables(place: Place, environ: MutableMapping[str, str]) -> None:
     })  # fmt: skip
     for name, value in _MASTER.items():
         environ.setdefault(name, value)
+    if place.world_size == 1:  # nobody else has to find it, and several tests may run at once
+        environ["MASTER_PORT"] = "0"

@@ -2,7 +2,7 @@
 
 An estimate must not change from run to run, and code that decides by a draw must come to an end: a draw of
 one number in [0, 1) is taken to be 0.5, so that what is likely happens; a whole number is the largest of its
-range, which makes the larger shape; a permutation changes nothing.
+range, which makes the larger shape; a permutation changes nothing. Other variants have the other ends.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .known_values import KnownValues, plausible
+from .variants import VARIANT
 
 aten = torch.ops.aten
 
@@ -40,7 +41,7 @@ def drawing_of(operator: Any) -> Draw | None:
 
 def _unit(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
     if result.numel() == 1:
-        known.note(result, 0.5, assumed=True)
+        known.note(result, VARIANT.draw_unit(), assumed=True)
 
 
 def _uniform(
@@ -49,7 +50,7 @@ def _uniform(
     low = args[1] if len(args) > 1 else 0.0
     high = args[2] if len(args) > 2 else 1.0
     if result.numel() == 1 and known.is_whole(result):
-        known.note(result, (low + high) / 2, assumed=True)
+        known.note(result, low + (high - low) * VARIANT.draw_unit(), assumed=True)
 
 
 def _whole_below(
@@ -91,16 +92,17 @@ def _permutation(
     known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
 ) -> None:
     if result.numel() <= _MOST_PERMUTED:
-        known.keep(result, torch.arange(result.numel(), dtype=result.dtype), assumed=True)
+        order = torch.arange(result.numel(), dtype=result.dtype)
+        known.keep(result, order.flip(0) if VARIANT.number else order, assumed=True)
 
 
 def _sample(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
     if len(args) > 2 and args[2]:  # with replacement
-        known.note(result, 0, assumed=True)
+        known.note(result, 0 if not VARIANT.number else args[0].shape[-1] - 1, assumed=True)
     else:
         known.keep(result, torch.arange(args[1]).expand(tuple(result.shape)).contiguous(), assumed=True)
 
 
 def _note_within(known: KnownValues, result: torch.Tensor, low: int, high: int | None) -> None:
     """The largest: what is drawn is a length or a place more often than not, and shapes are made of it."""
-    known.note(result, max(1, low) if high is None else high - 1, assumed=True)
+    known.note(result, max(1, low) if high is None else VARIANT.draw_within(low, high), assumed=True)

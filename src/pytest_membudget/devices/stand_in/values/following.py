@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,6 +34,8 @@ class Following:
         self.reads = Reads(self.known, self.supposed)
         self._counted_keys = self.reads.counted
         self.reads.source = self.shapes.source = source
+        #: called with host tensors that are filled, or copied to a card or from one
+        self.see_host: Callable[[torch.Tensor], None] = lambda tensor: None
         self.copies = HostCopies(self.host, self.known, self.reads, self.saw)
 
     def forget_all(self) -> None:

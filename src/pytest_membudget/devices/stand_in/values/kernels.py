@@ -12,20 +12,22 @@ from typing import Any
 
 import torch
 
-from .answers import Answers
-from .counted_sizes import COUNTED
-from .following import Following
-from .foreign_launches import ForeignLaunches
-from .number_searches import number_search
-from .original_kernels import (
+from ....tracking.roles.computed import Computed
+from ...real.kernels import (
     NUMBERS,
     Kernel,
+    computing_kernels,
     kernel_for_tensors,
     original_kernel,
     takes_numbers,
     with_tensors,
 )
-from .plans import COMPOSITE, EMPTY, Plan, operator_of, plan_of
+from .answers import Answers
+from .counted_sizes import COUNTED
+from .following import Following
+from .foreign_launches import ForeignLaunches
+from .number_searches import number_search
+from .plans import COMPOSITE, Plan, plan_of
 from .shape_bounds import without_bound
 
 aten = torch.ops.aten
@@ -38,10 +40,6 @@ _EXPONENTIAL = aten.linalg_matrix_exp.default
 #: (``mexp_impl``, ``compute_T18_scale_square``: native/LinearAlgebra.cpp, 2.15). The longest polynomial is
 #: for norms from 1.46 on in fp32 and 0.30 in fp64, and from two squarings on no further one takes more.
 _LARGE_SCALE = 4
-
-#: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
-#: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
-_UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
 
 #: Has our kernel already (``Values.install``), which torch until 2.12 lists as one for CUDA.
 _OURS = frozenset({"aten::one_hot"})
@@ -75,7 +73,9 @@ class _Nesting(threading.local):
 class Kernels:
     """Registers the functions, for as long as it lives."""
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: Following, computed: Computed) -> None:
+        """``computed``: sees what operators give, and what they have read."""
+        self._computed = computed
         self._following = following
         self._answers = Answers()
         self._nesting = _Nesting()
@@ -85,17 +85,13 @@ class Kernels:
 
     def register(self) -> None:
         """From here on all of aten's kernels for CUDA are followed."""
-        names = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
-        own = [name for name in names if name.startswith("aten::")]
         for name in set(_CHECKS) - self._registered:
             self._library.impl(name.removeprefix("aten::"), _passes, "CUDA")
             self._registered.add(name)
-        for name in {*own, *(operator.name() for operator in COMPOSITE)} - self._registered:
-            self._registered.add(name)
-            operator = operator_of(name)
-            if name not in _UNREACHED | _OURS and operator not in EMPTY and not operator.is_view:
-                function = self._around(operator, name)
-                self._library.impl(name.removeprefix("aten::"), function, "CUDA")
+        for name, operator in computing_kernels(COMPOSITE):
+            if name not in self._registered | _OURS:
+                self._registered.add(name)
+                self._library.impl(name.removeprefix("aten::"), self._around(operator, name), "CUDA")
 
     def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` with kernels that nobody follows: what it computes decides nothing."""
@@ -115,23 +111,24 @@ class Kernels:
     def _around(self, operator: Any, name: str) -> Kernel:
         kernel, plan = kernel_for_tensors(name), plan_of(operator)
         if operator is _COPY:
-            return self._copying(kernel, plan)
+            return self._copying(operator, kernel, plan)
         if operator is _ITEM:
             return self._reading(operator, kernel)
         if operator is _EXPONENTIAL:
-            return self._computing(self._deciding(kernel), plan)
+            return self._computing(operator, self._deciding(kernel), plan)
         if name in _OF_LENGTHS:
             return self._taking_lengths(kernel)
         if plan.reads:
             return self._comparing(operator, original_kernel(name, operator))
         if operator in COUNTED:
             return self._sizing(operator, original_kernel(name, operator), plan)
-        return self._computing(number_search(name) or kernel, plan)
+        return self._computing(operator, number_search(name) or kernel, plan)
 
-    def _computing(self, kernel: Kernel, plan: Plan) -> Kernel:
+    def _computing(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
         nesting, following, launches = self._nesting, self._following, self._launches
         saw, concerns, count = following.saw, following.concerns, launches.count
         positions = plan.tensor_positions if takes_numbers(plan.tensor_positions) else ()
+        see = self._computed.seeing(operator)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             for position in positions:
@@ -149,6 +146,8 @@ class Kernels:
                 result = kernel(*args, **kwargs)
                 if concerns(plan, args, kwargs):
                     saw(plan, args, kwargs, result)
+                if see is not None:
+                    see(args, result)
             except BaseException as error:
                 args = kwargs = None  # type: ignore[assignment] # the traceback must not keep tensors alive
                 raise error.with_traceback(None)  # noqa: B904 - the same error
@@ -159,11 +158,12 @@ class Kernels:
 
         return run
 
-    def _copying(self, kernel: Kernel, plan: Plan) -> Kernel:
-        copy = self._computing(kernel, plan)
+    def _copying(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
+        copy = self._computing(operator, kernel, plan)
         nesting, following, launches = self._nesting, self._following, self._launches
 
         def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
+            following.see_host(source if target.is_cuda else target)
             if nesting.depth and not target.is_cuda:
                 return self._copy_within(kernel, target, source, *args)
             if target.is_cuda:

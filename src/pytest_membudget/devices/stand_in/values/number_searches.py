@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .original_kernels import Kernel, original_kernel
+from ...real.kernels import Kernel, original_kernel
 
 _SEARCH = torch.ops.aten.searchsorted.Tensor
 _SEARCH_OUT = torch.ops.aten.searchsorted.Tensor_out

@@ -7,16 +7,13 @@ from typing import Any
 
 import torch
 
+from ...real.kernels import tensor_positions
 from .known_shapes import shape_rule_of
-from .original_kernels import tensor_positions
 from .out_lessons import lesson_with_out
 from .reads import COUNTS, READS
 from .routing import is_choice
 
 aten = torch.ops.aten
-
-#: Operators that allocate and write nothing: not followed, since nothing is known of what they give.
-EMPTY = frozenset({aten.empty.memory_format, aten.empty_strided.default})
 
 #: Composite operators that are seen as one: without a kernel for CUDA.
 COMPOSITE = (aten.copy_.default, aten.allclose.default)
@@ -54,10 +51,3 @@ class Plan:
 def plan_of(operator: Any) -> Plan:
     """The plan of ``operator``, which every process with the device makes."""
     return Plan(operator)
-
-
-def operator_of(name: str) -> Any:
-    """The operator called ``name``, as in ``aten::add.Tensor``."""
-    namespace, _, rest = name.partition("::")
-    packet, _, overload = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")

@@ -17,6 +17,7 @@ from .known_values import KnownValues, plausible
 from .on_host import NotKnown, OnHost
 from .shape_bounds import trues
 from .supposed_values import SupposedValues
+from .variants import VARIANT
 
 aten = torch.ops.aten
 
@@ -88,6 +89,8 @@ class Reads:
         self._supposed = supposed
         #: of unknown floating-point numbers, how many reads
         self.floats = 0
+        #: the line of the last one that no ``assume`` has answered, as ``file:line``
+        self.last_line = ""
         #: of masks that nobody knows; not known to operators, which would loop until none are left
         self._counts = KnownValues(known.storages)
 
@@ -146,9 +149,20 @@ class Reads:
         """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
         place = self.source.place(3) if self.source is not None else Place(None, 0)
         read = Read(place, str(dtype).removeprefix("torch."))
+        if kind is not GIVEN:
+            self.last_line = f"{place.file}:{place.line}"
         shown = f"{value}, by assume()" if kind is GIVEN else value
         self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
         self.floats += dtype.is_floating_point and kind is None
+
+    @property
+    def varies(self) -> bool:
+        """Whether a read was answered with what nobody knows, and ``assume`` does not fix."""
+        return any(answers.kind is not GIVEN for answers in self.assumed.values())
+
+    def _line(self) -> str:
+        file, line = self.source.find(3) if self.source is not None else (None, 0)
+        return f"{file}:{line}"
 
     def list_whole(self, dtype: torch.dtype, value: int) -> None:
         """Whoever runs has made the whole number ``value`` of unknown data of ``dtype``, which is no such."""
@@ -186,7 +200,10 @@ class Reads:
         else:
             value = plausible(tensor.dtype)
             given = assumed_value(type(value))
-            value, kind = (value, None) if given is None else (given, GIVEN)
+            if given is None:
+                value = VARIANT.answer(tensor.dtype, value, self._line())
+            else:
+                value, kind = given, GIVEN
         made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
         return made.expand(tuple(tensor.shape)), kind
 
@@ -209,7 +226,8 @@ class Reads:
         try:
             found = bool(host.run(operator, args, kwargs))
         except NotKnown:
-            found = True  # tests and loops compare what they take to be equal
+            # tests and loops compare what they take to be equal
+            found = bool(VARIANT.answer(torch.bool, True, self._line()))
         else:
             if not host.assumed:
                 return found

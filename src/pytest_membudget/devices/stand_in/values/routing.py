@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from ....assumptions import assumed
-from .original_kernels import argument
+from ...real.kernels import argument
+from .variants import VARIANT
 
 aten = torch.ops.aten
 
@@ -50,7 +51,7 @@ class Chosen:
         self._options = source.numel() if self._dim is None else source.shape[self._dim]
         self._rows = source.numel() // max(self._options, 1)
         self._count = self.tensor.numel() // max(self._rows, 1)
-        self._how: str | float = assumed("routing") or "worst"
+        self._how: str | float = assumed("routing") or ("balanced" if VARIANT.is_least else "worst")
 
     @property
     def is_followed(self) -> bool:

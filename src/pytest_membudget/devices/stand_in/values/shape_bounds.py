@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 
 from ....assumptions import assumed
 from ....errors import NotAvailable
+from ...real.kernels import argument
 from .known_shapes import Shape
-from .original_kernels import argument
 from .refusals import refusal
+from .variants import VARIANT
 
 aten = torch.ops.aten
+
+#: The end of the text of what a test assumes, which no variant changes.
+BY_ASSUME: Final = ", by assume()"
 
 
 class Bound(NamedTuple):
@@ -149,7 +153,7 @@ def _repeat_interleave(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound 
     if argument(args, kwargs, 1, "output_size") is not None or each is None:
         return None
     count = math.ceil(each * repeats.numel())
-    return Bound([Shape((count,), (1,), repeats.dtype)], f"repeats of {each:g} each on average, by assume()")
+    return Bound([Shape((count,), (1,), repeats.dtype)], f"repeats of {each:g} each on average{BY_ASSUME}")
 
 
 def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
@@ -163,8 +167,10 @@ def share_of(elements: int, name: str, worst: str, share: str) -> tuple[int, str
     """How many of ``elements`` there are at ``worst``, or by the share assumed as ``name``; and the text."""
     fraction = assumed(name)
     if fraction is None:
-        return elements, f"{worst}, the worst case (pytest_membudget.assume({name}=...) changes that)"
-    return math.ceil(fraction * elements), f"{share} {fraction:.4g} of it, by assume()"
+        return VARIANT.share(
+            elements
+        ), f"{worst}, the worst case (pytest_membudget.assume({name}=...) changes that)"
+    return math.ceil(fraction * elements), f"{share} {fraction:.4g} of it{BY_ASSUME}"
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:

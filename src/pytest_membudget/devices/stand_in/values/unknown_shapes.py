@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import torch
 
 from ....assumptions import assumed
-from ....caveats import DRAWN, WORST_CASE, Caveat, CaveatKind
+from ....caveats import DRAWN, GIVEN, WORST_CASE, Caveat, CaveatKind
 from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
 from .known_shapes import Rule, Shape
 from .known_values import KnownValues
 from .routing import Chosen
-from .shape_bounds import bound_rule_of, trues
+from .shape_bounds import BY_ASSUME, bound_rule_of, trues
 from .supposed_values import Choice, SupposedValues
 
 
@@ -87,7 +87,7 @@ class UnknownShapes:
                 return int(values.max())
         bins = assumed("bins")
         if bins is not None:
-            self._list(operator, f"below {bins}, by assume()")
+            self._list(operator, f"below {bins}{BY_ASSUME}")
         return None if bins is None else int(bins) - 1
 
     def caveats(self, root: str) -> list[Caveat]:
@@ -98,7 +98,14 @@ class UnknownShapes:
         return [Caveat(line.kind, _text(line, times, root)) for line, times in lines]
 
     def _list(self, operator: Any, taken: str, kind: CaveatKind = WORST_CASE) -> None:
-        self._lines[_Line(self._place(), f"takes sizes from unknown data with {operator}", taken, kind)] += 1
+        what = f"takes sizes from unknown data with {operator}"
+        given = GIVEN if taken.endswith(BY_ASSUME) else kind
+        self._lines[_Line(self._place(), what, taken, given)] += 1
+
+    @property
+    def varies(self) -> bool:
+        """Whether a size was taken from data that nobody knows, and that ``assume`` does not fix."""
+        return bool(self.supposed.used) or any(line.kind is not GIVEN for line in self._lines)
 
     def _place(self) -> Place:
         return self.source.place(3) if self.source is not None else Place(None, 0)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
+from ....results.answer import BOUNDS, UNIT_DRAWS, UNKNOWN_DATA
+from ....tracking.roles.computed import Computed
 from ....tracking.running_code.source import SourceFinder
 from .following import Following
 from .kernels import Kernels
@@ -15,14 +17,15 @@ from .one_hot import OneHot
 from .read_floats import install_read_floats
 from .reads import install_isclose
 from .refusals import refused
+from .variants import VARIANT
 
 
 class Values:
     """Computes small values for real, and assumes others where code asks for them."""
 
-    def __init__(self, source: SourceFinder) -> None:
+    def __init__(self, source: SourceFinder, computed: Computed) -> None:
         self.following = Following(source)
-        self._kernels = Kernels(self.following)
+        self._kernels = Kernels(self.following, computed)
         #: makes of a function one whose kernels nobody follows
         self.quiet = self._kernels.quiet
         self._one_hot: torch.library.Library | None = None
@@ -46,6 +49,13 @@ class Values:
     def caveats(self, root: str) -> list[Caveat]:
         """What was taken for granted, for the report: reads, sizes and choices, each with its line."""
         return [*self.following.reads.caveats(root), *self.following.shapes.caveats(root)]
+
+    def unknown(self) -> list[str]:
+        """Why the test's figure may be another one: what other variants answer otherwise."""
+        reads, shapes = self.following.reads, self.following.shapes
+        is_data = reads.varies or shapes.varies
+        found = {UNKNOWN_DATA: is_data, UNIT_DRAWS: is_data and VARIANT.drew_unit, BOUNDS: shapes.varies}
+        return [what for what, is_there in found.items() if is_there]
 
     def refused(self) -> list[str]:
         """What was refused in this process that a card would have done, each with its place."""

@@ -1,1 +1,4 @@
-"""Runs one test, and makes the answer to its request."""
+"""One test in its process: pytest runs its fixtures and body between a device's begin and end.
+
+What it raises, prints, warns of and reads becomes its answer; what it assumed becomes caveats.
+"""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
 import torch
 
-from ....cache.probes import Silence, watch_processes
-from ....caveats import FREE_MEMORY, OUT_OF_MEMORY, PROCESS, TOOL, Caveat
+from ....cache.probes import Silence, watch_functions, watch_processes
+from ....caveats import CARD_SOUGHT, FREE_MEMORY, OUT_OF_MEMORY, PROCESS, THREAD, TOOL, Caveat
 from ....hardware.gpus import Gpu
 from ....tracking.running_code.source import shown_path, users_source
 from ....units import times_text
@@ -47,6 +48,7 @@ class Caveats:
         self._gpu: Gpu | None = None
         #: the pid of the process that runs the test
         self._pid = 0
+        self._threads: set[threading.Thread] = set()
         #: in order of occurrence
         self._found: dict[Caveat, None] = {}
 
@@ -56,6 +58,7 @@ class Caveats:
             if hasattr(module, name):
                 setattr(module, name, self._noted(getattr(module, name)))
         sys.addaudithook(self._see)
+        watch_functions(self._see_path, Silence())
         watch_processes(lambda name, args, kwargs: self._see_start(args[0][0]), Silence())
 
     def _noted(self, ask: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,6 +75,15 @@ class Caveats:
         """Begin a test on ``gpu``. ``is_named``: by its mark. ``root``: paths are shown relative to it."""
         self._gpu = None if is_named else gpu
         self._root, self._pid = root, os.getpid()
+        self._threads = {*threading.enumerate()}
+
+    def body_ended(self) -> None:
+        """The test's body has ended: note the threads that it leaves at work."""
+        for thread in threading.enumerate():
+            if thread not in self._threads and not thread.daemon and not _is_idle(thread):
+                name = f"{type(thread).__name__} {thread.name}"
+                text = f"{name} is at work when the test's body ends: what it allocates then is not counted"
+                self._found[Caveat(THREAD, text)] = None
 
     def found(self, ended_by_oom: bool = False) -> list[Caveat]:
         """The caveats of the test: assumptions, and memory that is missing in its figure.
@@ -86,6 +98,19 @@ class Caveats:
         caught = Caveat(OUT_OF_MEMORY, f"{text}: its figure is that of this run")
         return [*self._found, *([caught] if ooms > 0 else [])]
 
+    def _see_path(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A file is looked for: a card's device, or its tool, is not there, as there is none."""
+        path = args[0] if args else kwargs.get("path")
+        if isinstance(path, str) and "nvidia" in path and _is_of_a_card(path):
+            self._note_sought(path)
+
+    def _note_sought(self, what: str) -> None:
+        file, line = self._source.find(2)
+        if os.getpid() == self._pid and file is not None and self._source.is_users(file):
+            place = f"{shown_path(file, self._root)}:{line}"
+            text = f"{place}: looks for {os.path.basename(what)}, which a machine with a card has"
+            self._found[Caveat(CARD_SOUGHT, text)] = None
+
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _STARTS:
             self._see_start(args[0] if args else None)
@@ -94,6 +119,8 @@ class Caveats:
         if os.getpid() != self._pid or _is_harmless():
             return
         command = os.path.basename(str(program)) if program else ""
+        if _is_of_a_card(command):
+            self._note_sought(command)
         shown = f" ({command})" if command else ""
         text = f"{self._place()}: a process is started{shown}: what it allocates is not counted"
         self._found[Caveat(TOOL if command in _TOOLS else PROCESS, text)] = None
@@ -101,6 +128,19 @@ class Caveats:
     def _place(self) -> str:
         file, line = self._source.find(2)
         return "torch" if file is None else f"{shown_path(file, self._root)}:{line}"
+
+
+def _is_of_a_card(path: str) -> bool:
+    """Whether ``path`` is NVIDIA's tool, or the device of a card."""
+    return os.path.basename(path) == "nvidia-smi" or path.startswith("/dev/nvidia")
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Whether ``thread`` is a pool's, which waits for work."""
+    frame: Any = sys._current_frames().get(thread.ident or 0)
+    return frame is None or frame.f_code.co_filename.endswith(
+        os.path.join("concurrent", "futures", "thread.py")
+    )
 
 
 def _is_harmless() -> bool:

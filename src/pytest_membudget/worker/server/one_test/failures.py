@@ -65,9 +65,8 @@ def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExceptio
 def _remedy(error: BaseException) -> str:
     if _asks_for_a_launcher(error):
         return (
-            "\nA launcher such as torchrun sets RANK, LOCAL_RANK and WORLD_SIZE. A test on one GPU has none: "
-            "let it read os.environ.get('LOCAL_RANK', '0'), or set them with monkeypatch.setenv; with gpus=2 "
-            "or more they are set, and the process group is ready."
+            "\nA launcher such as torchrun sets RANK, LOCAL_RANK and WORLD_SIZE. Write gpus=1 in the mark, "
+            "or gpus: 1 in the script's entry, and they are set, as torchrun --nproc_per_node=1 does."
         )
     if type(error).__name__ == "TritonMissing":  # torch/_inductor/exc.py, 2.11 to 2.15
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import resource
 import threading
@@ -19,6 +20,7 @@ from ....atomic_files import replacing
 from ....budgets.verdict import OUT_OF_MEMORY
 from ....caveats import SKIPPED_PART, caveats_of
 from ....devices.contract import Device
+from ....devices.stand_in.ranks.launching import place_of, set_variables
 from ....hardware.gpus import find_gpu
 from ....memory_report import MemoryReport
 from ....results.answer import TRACED, Answer, Request, failed
@@ -53,6 +55,9 @@ class ItemRun:
         request = self._request
         gpu, is_named = find_gpu(request.gpu), request.limited
         self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
+        self._device.vary(request.variant, request.steady)
+        if request.launched:
+            set_variables(place_of(0, 1, os.environ), os.environ)
         self._device.begin(gpu, limited=is_named, **request.place)
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)
@@ -70,6 +75,8 @@ class ItemRun:
             device=self._device.name,
             properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
             warnings=tuple(self._warnings),
+            unknown=tuple(self._device.unknown()),
+            last_read=self._device.last_read(),
             has_snapshot=has_snapshot,
             snapshot_error=snapshot_error,
         )
@@ -125,6 +132,7 @@ class ItemRun:
     def _phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         if call.when == "call":
             self._device.body_ended()
+            self._caveats.body_ended()
         if call.excinfo is not None:
             self._note(call.when, call.excinfo)
         elif report.failed and self._trouble is None:  # a plugin has made the report fail

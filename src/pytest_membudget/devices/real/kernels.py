@@ -1,4 +1,4 @@
-"""PyTorch's own CUDA kernels, called from the functions that are registered in their place.
+"""PyTorch's own CUDA kernels, called from functions that are registered in their place, which follow them.
 
 ``torch.library.get_kernel`` gives them (since 2.9), and calls them with values that the dispatcher passes:
 a Python number in the place of a tensor is turned into the tensor that it was.
@@ -6,11 +6,23 @@ a Python number in the place of a tensor is turned into the tensor that it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
+
+from ...tracking.roles.computed import Computed, See
+
+aten = torch.ops.aten
+
+#: Operators that allocate and write nothing.
+_EMPTY = frozenset({aten.empty.memory_format, aten.empty_strided.default})
+
+#: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
+#: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
+_UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
 
 Kernel = Callable[..., Any]
 
@@ -24,6 +36,48 @@ _OUTSIDE = torch._C.DispatchKeySet(torch._C.DispatchKey.BackendSelect) | torch._
 #: Not by its name, which each call of ``get_kernel`` would look for among all keys.
 _KEY = torch._C.DispatchKey.CUDA
 _CUDA = torch._C.DispatchKeySet(_KEY)
+
+
+def follow_kernels(computed: Computed) -> object:
+    """Have ``computed`` see each kernel of CUDA, as long as the result is referenced."""
+    library: Any = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
+        for name, operator in computing_kernels((aten.copy_.default,)):
+            see = computed.seeing(operator)
+            if see is not None:
+                seen = _seen(original_kernel(name, operator), see)
+                library.impl(name.removeprefix("aten::"), seen, "CUDA")
+    return library
+
+
+def _seen(kernel: Kernel, see: See) -> Kernel:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = kernel(*args, **kwargs)
+            see(args, result)
+        except BaseException as error:
+            args = kwargs = None  # type: ignore[assignment] # the traceback must not keep tensors alive
+            raise error.with_traceback(None)  # noqa: B904 - the same error
+        return result
+
+    return run
+
+
+def computing_kernels(composite: Iterable[Any] = ()) -> Iterator[tuple[str, Any]]:
+    """The name and the operator of each kernel for CUDA that computes, and of ``composite`` operators."""
+    names = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
+    for name in {*names, *(operator.name() for operator in composite)} - _UNREACHED:
+        operator = operator_of(name) if name.startswith("aten::") else None
+        if operator is not None and operator not in _EMPTY and not operator.is_view:
+            yield name, operator
+
+
+def operator_of(name: str) -> Any:
+    """The operator called ``name``, as in ``aten::add.Tensor``."""
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
 def argument(

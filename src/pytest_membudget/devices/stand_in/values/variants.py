@@ -1,0 +1,76 @@
+"""Variants: a test that read what nobody knows is run again, and is given other answers.
+
+In variant 0 an answer is the plausible one. In the others a truth is turned, a number is another one of its
+range, and a draw of random numbers gives the other end of it; not at the lines that are ``steady``. Variant 2
+also has the least sizes in place of the largest, and the other end of draws between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+import torch
+
+from .card_storages import Scalar
+
+#: Turned truths at one line: a loop until something holds ends then.
+_MOST_TURNED: Final = 1000
+#: The same of plausible ones: no step reads as many, so it is a loop that would never end.
+_MOST_PLAUSIBLE: Final = 5_000
+#: In place of 1; no usual end of a sequence.
+_OTHER_WHOLE: Final = 4
+#: The largest number below 1 that fp32 has.
+_ALMOST_ONE: Final = 1 - 2**-24
+
+
+class Variant:
+    """How what nobody knows is answered in this process."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._steady: frozenset[str] = frozenset()
+        self._asked = Counter[str]()
+        #: whether a number between 0 and 1 was drawn, which has two other ends
+        self.drew_unit = False
+
+    def begin(self, number: int, steady: Collection[str]) -> None:
+        """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
+        self.number, self._steady = number, frozenset(steady)
+        self._asked.clear()
+        self.drew_unit = False
+
+    def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
+        """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
+        self._asked[line] += 1
+        turns = self.number > 0 and line not in self._steady
+        if dtype is torch.bool:
+            is_loop = self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE)
+            return not plausible if turns != is_loop else plausible
+        if not turns or dtype.is_complex:
+            return plausible
+        # smaller each time, as a loss: code that waits for no progress goes on
+        return 1 / (1 + self._asked[line]) if dtype.is_floating_point else _OTHER_WHOLE
+
+    @property
+    def is_least(self) -> bool:
+        """Whether sizes that nobody knows are the least that they may be, not the largest."""
+        return self.number > 1
+
+    def share(self, elements: int) -> int:
+        """How many of ``elements`` there are: all of them, or one."""
+        return min(1, elements) if self.is_least else elements
+
+    def draw_within(self, low: int, high: int) -> int:
+        """A whole number from ``low`` on and below ``high``."""
+        return low if self.number else high - 1
+
+    def draw_unit(self) -> float:
+        """A number from 0 on and below 1."""
+        self.drew_unit = True
+        return (0.5, 0.0, _ALMOST_ONE)[self.number]
+
+
+#: Of this process, which runs one test.
+VARIANT: Final = Variant()

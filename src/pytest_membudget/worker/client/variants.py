@@ -1,0 +1,121 @@
+"""Runs a test again where its figure may depend on what nobody knows, and says whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...budgets.verdict import OUT_OF_MEMORY
+from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
+from ...memory_report import MemoryReport, Variant
+from ...results.answer import BOUNDS, FAILED, UNIT_DRAWS, UNKNOWN_DATA, Answer, Request
+from ...units import gib_text
+
+Ask = Callable[[Request], Answer]
+
+#: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
+_READS = (READ, SIZE_READ, DRAWN)
+_VARIED = (*_READS, WORST_CASE)
+
+
+def ask_with_variants(ask: Ask, request: Request) -> Answer:
+    """The answer to ``request`` of the variant that takes most; its caveats say whether they differ.
+
+    At most two further runs. One that raises has come to an end that a run may come to, by the last that it
+    read: then a third keeps that answer, and turns the others.
+    """
+    first = ask(request)
+    if not first.unknown or (first.outcome == FAILED and not first.raised):
+        return first
+    others = [ask(replace(request, variant=1, snapshot=None))]
+    has_raised = others[0].outcome == FAILED and others[0].raised
+    if has_raised or {UNIT_DRAWS, BOUNDS} & {*first.unknown}:
+        steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
+        others.append(ask(replace(request, variant=2, steady=steady, snapshot=None)))
+    return _together(first, others)
+
+
+def _together(first: Answer, others: Sequence[Answer]) -> Answer:
+    with_figures = [one for one in (first, *others) if one.has_figure and one.report is not None]
+    if not with_figures:
+        return first
+    most = max(with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)))
+    report = most.report
+    assert report is not None
+    runs = tuple(Variant(one.outcome, _peak_bytes(one), _seconds(one)) for one in others)
+    caveats = tuple(_Compared(first, others, most).caveats()) if first.has_figure else report.caveats
+    return replace(
+        most,
+        reports=(replace(report, caveats=caveats, variants=runs),),
+        properties=first.properties,
+        representatives=first.representatives,
+        rank_caveats=first.rank_caveats,
+        broadcasts=first.broadcasts,
+        has_snapshot=first.has_snapshot,
+        snapshot_error=first.snapshot_error,
+        seen=first.seen,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The runs of one test; ``most`` is the one that takes most."""
+
+    first: Answer
+    others: Sequence[Answer]
+    most: Answer
+
+    def caveats(self) -> Iterator[Caveat]:
+        """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
+        assert self.first.report is not None
+        assert self.most.report is not None
+        depends = self._depends_on_reads()
+        for one in self.first.report.caveats:
+            if one.kind in _READS and depends is not False:
+                yield one if depends is None else Caveat(DEPENDS, f"{one.text}; {self._range()}")
+            elif one.kind is WORST_CASE and not self._are_same():
+                is_largest = self.most is self.first
+                yield one if is_largest else Caveat(DEPENDS, f"{one.text}; {self._range()}")
+        modules = [name for name in self.first.unknown if name not in (UNKNOWN_DATA, UNIT_DRAWS, BOUNDS)]
+        if modules and depends:
+            names = ", ".join(modules)
+            yield Caveat(DEPENDS, f"random numbers that the host draws ({names}); {self._range()}")
+        yield from (one for one in self.most.report.caveats if one.kind not in _VARIED)
+
+    def _depends_on_reads(self) -> bool | None:
+        """Whether the figure depends on what was read; None where no other run came to its end."""
+        if any(_peak_bytes(one) > _peak_bytes(self.first) for one in self.others if not one.has_figure):
+            return True
+        ended = [one for one in self.others if one.has_figure]
+        # the second of two may differ by its sizes alone
+        are_all = BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown
+        counted = ended if are_all else ended[:1]
+        return any(_figures(one) != _figures(self.first) for one in counted) if ended else None
+
+    def _are_same(self) -> bool:
+        ended = [one for one in self.others if one.has_figure]
+        return bool(ended) and all(_figures(one) == _figures(self.first) for one in ended)
+
+    def _range(self) -> str:
+        sizes = [_peak_bytes(one) for one in (self.first, *self.others)]
+        return f"with other answers the figure is {gib_text(min(sizes))} to {gib_text(max(sizes))}"
+
+
+def _figures(answer: Answer) -> object:
+    """All that a budget may be held to."""
+    report = answer.report
+    assert report is not None
+    host = report.host
+    return (
+        *(answer.outcome, report.peak, report.components, report.held_bytes),
+        *((host.peak, host.components) if host is not None else ()),
+    )
+
+
+def _peak_bytes(answer: Answer) -> int:
+    return answer.report.peak_bytes if answer.report is not None else 0
+
+
+def _seconds(answer: Answer) -> float:
+    report: MemoryReport | None = answer.report
+    return report.seconds if report is not None else 0.0

@@ -1,0 +1,38 @@
+"""A budget of growth that nothing was compared with, under ``--membudget-strict``."""
+
+import datetime
+
+import pytest
+
+from pytest_membudget.comparison.strictness import strictly
+from pytest_membudget.results.comparison import Comparison
+
+TODAY = datetime.date(2026, 11, 26)
+NEW = Comparison("new", "the base does not have this test")
+OTHER_CARD = Comparison("not-comparable", "of another card")
+CARD_ALONE = {"gib": None, "gpu": "H100-80GB"}
+
+
+@pytest.mark.parametrize(
+    ("comparison", "budget", "verdict"),
+    [
+        (NEW, {"max_growth": "1%", **CARD_ALONE}, "error"),
+        (NEW, {"max_growth": "1%"}, "within"),  # its gib was checked
+        (NEW, CARD_ALONE, "within"),
+        (OTHER_CARD, {"max_growth": "1%"}, "error"),
+        (OTHER_CARD, {}, "within"),
+        (Comparison("unchanged"), {"max_growth": "1%", **CARD_ALONE}, "within"),
+    ],
+)
+def test_growth_that_was_not_compared_fails_unless_a_new_test_has_a_limit(row, comparison, budget, verdict):
+    result = strictly(row(2**30, budget=budget, comparison=comparison), None, TODAY)
+
+    assert result.verdict == verdict
+    if verdict == "error":
+        assert f"max_growth was not compared: {comparison.reason}" in result.reason
+
+
+def test_a_new_test_is_told_to_write_a_limit(row):
+    result = strictly(row(2**30, budget={"max_growth": "1%", **CARD_ALONE}, comparison=NEW), None, TODAY)
+
+    assert "write gib=1 too" in result.details

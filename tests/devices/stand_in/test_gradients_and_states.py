@@ -1,0 +1,188 @@
+"""Gradients of every kind of parameter and layout, and states of optimizers; figures by hand.
+
+A weight of 512 x 512 numbers is 1 MiB in fp32.
+"""
+
+import contextlib
+
+import pytest
+import torch
+from torch import nn
+
+MIB = 2**20
+
+
+def linear():
+    return nn.Linear(512, 512, bias=False, device="cuda")
+
+
+def batch():
+    return torch.zeros(4, 512, device="cuda")
+
+
+def peak(mib=64):
+    """What was alive here is what the report shows."""
+    return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda").dim()
+
+
+# Gradients
+
+
+def of_no_module():
+    """Neither a module nor an optimizer has it."""
+    weight = nn.Parameter(torch.zeros(512, 512, device="cuda"))
+    (batch() @ weight).sum().backward()
+    peak()
+    return weight.dim()
+
+
+def of_a_tensor():
+    weight = torch.zeros(512, 512, device="cuda", requires_grad=True)
+    (batch() @ weight).sum().backward()
+    peak()
+    return weight.dim()
+
+
+def asked_for():
+    """They are returned, not accumulated."""
+    model = linear()
+    gradients = torch.autograd.grad(model(batch()).sum(), [*model.parameters()])
+    peak()
+    return len(gradients)
+
+
+def of_a_function():
+    model = linear()
+    weights = dict(model.named_parameters())
+
+    def loss(weights):
+        return torch.func.functional_call(model, weights, (batch(),)).sum()
+
+    gradients = torch.func.grad(loss)(weights)
+    peak()
+    return len(gradients)
+
+
+def accumulated():
+    """The second backward adds to the first one's."""
+    model = linear()
+    for _ in range(2):
+        model(batch()).sum().backward()
+    peak()
+
+
+def penalised():
+    """A gradient with a graph, for a penalty of its norm."""
+    model, x = linear(), batch().requires_grad_()
+    (gradient,) = torch.autograd.grad(model(x).square().sum(), [*model.parameters()], create_graph=True)
+    peak()
+    gradient.square().sum().backward()
+
+
+def moved_with_gradients():
+    """``module.to`` gives gradients other memory too."""
+    model = linear()
+    model(batch()).sum().backward()
+    model.to(torch.bfloat16)
+    peak()
+    return model.weight.grad.dim()
+
+
+def inside_of_backward():
+    """A gradient that a hook of the user's looks at."""
+    model = linear()
+    model.weight.register_post_accumulate_grad_hook(lambda weight: print(peak()))
+    model(batch()).sum().backward()
+
+
+GRADIENTS = [
+    (of_no_module, MIB),
+    (of_a_tensor, MIB),
+    (asked_for, MIB),
+    (of_a_function, MIB),
+    (accumulated, MIB),
+    (penalised, MIB),
+    (moved_with_gradients, MIB // 2),
+    (inside_of_backward, MIB),
+]
+
+
+@pytest.mark.parametrize(("body", "gradients"), GRADIENTS)
+def test_what_backward_gives_parameters_is_gradients(trace, body, gradients):
+    assert trace(body).has(gradients=gradients)
+
+
+def by_rows(layout):
+    """A hundredth of a table's gradient, as numbers of rows and rows, or of columns and values."""
+    if layout == "coo":
+        table = nn.Embedding(2**16, 256, sparse=True, device="cuda")
+        table(torch.arange(1024, device="cuda")).sum().backward()
+    else:
+        rows = torch.arange(0, 1025 * 4, 4, device="cuda")
+        columns = torch.zeros(4096, dtype=torch.long, device="cuda")
+        values = torch.zeros(4096, device="cuda")
+        table = torch.sparse_csr_tensor(rows, columns, values, (1024, 512), requires_grad=True)
+        torch.sparse.mm(table, torch.zeros(512, 4, device="cuda")).sum().backward()
+    peak()
+    return table is not None
+
+
+@pytest.mark.parametrize(
+    ("layout", "gradients"),
+    [("coo", 1024 * 8 + 1024 * 256 * 4), ("csr", 1025 * 8 + 4096 * 8 + 4096 * 4)],
+)
+def test_a_sparse_gradient_is_its_numbers_and_its_places(trace, layout, gradients):
+    assert trace(by_rows, layout).has(gradients=gradients)
+
+
+# States
+
+STATES = [
+    ("AdamW", {"foreach": True}, 2),
+    ("AdamW", {"fused": True}, 2),
+    ("AdamW", {"capturable": True}, 2),
+    ("AdamW", {"amsgrad": True}, 3),
+    ("SGD", {"momentum": 0.9, "foreach": False}, 1),
+    ("SGD", {"momentum": 0.9, "fused": True}, 1),
+    ("Muon", {}, 1),
+    ("RMSprop", {"centered": True}, 2),
+    ("Adadelta", {}, 2),
+    ("NAdam", {"foreach": False}, 2),
+    ("Rprop", {}, 2),
+]
+
+
+def first_step(name, options):
+    """Ends in the middle of a step: of two weights the states of the first are there, at least."""
+    model = nn.Sequential(linear(), linear())
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1, **options)
+    model(batch()).sum().backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize(("name", "options", "each"), STATES)
+def test_states_are_states_in_the_step_that_makes_them(trace, name, options, each):
+    states = trace(first_step, name, options).optimizer_states
+
+    assert 0 <= states - 2 * each * MIB <= 2 * 3 * 8  # step counts
+
+
+def out_of_memory():
+    """Of 48 weights with gradients, of half a GiB each, the card has room for the states of some.
+
+    If this fails where torch is new: ``torch._C._cuda_attach_out_of_memory_observer`` is private.
+    """
+    weights = [nn.Parameter(torch.empty(2**28, device="cuda", dtype=torch.bfloat16)) for _ in range(48)]
+    for weight in weights:
+        weight.grad = torch.empty_like(weight)
+    optimizer = torch.optim.AdamW(weights, foreach=False)
+    with contextlib.suppress(torch.OutOfMemoryError):
+        optimizer.step()
+    return sum(tensor.is_cuda for state in optimizer.state.values() for tensor in state.values())
+
+
+def test_states_are_states_where_memory_runs_out_in_the_step(trace):
+    traced = trace(out_of_memory, limited=True)
+
+    assert traced.has(parameters=48 * 2**29, gradients=48 * 2**29)
+    assert 0 < traced.optimizer_states == traced.value * 2**29

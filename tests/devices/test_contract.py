@@ -1,0 +1,22 @@
+"""The contract of devices: the run that its text shows is one."""
+
+import textwrap
+
+
+def shown_run():
+    import os
+
+    import torch
+
+    from pytest_membudget.devices import contract
+    from pytest_membudget.devices.stand_in.device import made_for
+    from pytest_membudget.hardware.gpus import find_gpu
+
+    names = {"made_for": made_for, "find_gpu": find_gpu, "torch": torch, "os": os}
+    names["order"] = {"gpu": "H100-80GB", "records": False}
+    exec(textwrap.dedent(contract.__doc__.partition("::\n")[2]), names)
+    return names["report"].peak.allocated_bytes
+
+
+def test_the_run_that_the_contract_shows_is_one(stand_in):
+    assert stand_in(shown_run, gpu="H100-80GB") == 2**30

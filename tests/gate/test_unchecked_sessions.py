@@ -1,0 +1,100 @@
+"""Hooks and plugins that keep a budget from failing: the session fails, and says of which test."""
+
+from textwrap import dedent
+
+import pytest
+
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
+GIVEN = """
+    import pytest
+    from pytest_membudget.testing import GivenEstimates, takes
+
+    def pytest_membudget_estimates():
+        return GivenEstimates(
+            {"test_budgets.py::test_over": takes(3), "test_budgets.py::test_within": takes(1)}
+        )
+    """
+TESTS = """
+    import pytest
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_over(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_within(): ...
+    """
+TURNED = {
+    "an outcome": """
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(item, call):
+            report = yield
+            report.outcome = "passed"
+            return report
+        """,
+    "a skip": """
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(item, call):
+            report = yield
+            if report.failed:
+                report.outcome, report.longrepr = "skipped", (__file__, 1, "Skipped: another day")
+            return report
+        """,
+    "a swallowed exception": """
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_call(item):
+            try:
+                yield
+            except BaseException:
+                pass
+        """,
+}
+UNMARKED = """
+    def pytest_collection_modifyitems(items):
+        for item in items:
+            if item.name == "test_over":
+                item.own_markers.clear()
+    """
+
+
+@pytest.fixture(params=["alone", "-n2"])
+def session(request, session_of):
+    more = ("-p", "xdist.plugin", "-n2") if request.param == "-n2" else ()
+
+    def run(hooks, tests=TESTS):
+        files = {"conftest.py": dedent(GIVEN) + dedent(hooks), "test_budgets.py": tests}
+        return session_of(files, *ASKED, *more, env=ALONE)
+
+    return run
+
+
+@pytest.mark.parametrize("kind", TURNED)
+def test_a_failure_that_is_reported_as_none_fails_the_session(session, kind):
+    run = session(TURNED[kind])
+
+    assert "failed" not in run.outcomes.values()
+    assert run.status == 1
+    [line] = [
+        line
+        for line in run.lines
+        if line.startswith("test_budgets.py::test_over: over, and a hook or plugin")
+    ]
+    assert line.endswith("1.00 GiB over its budget of 2 GiB")
+    assert not any(line.startswith("test_budgets.py::test_within: ") for line in run.lines)
+
+
+def test_without_such_a_hook_nothing_is_said(session):
+    run = session("")
+
+    assert (run.status, run.outcomes["test_over"]) == (1, "failed")
+    assert not any("a hook or plugin" in line for line in run.lines)
+
+
+@pytest.mark.parametrize("others", ["", "\n\n    def test_that_fails():\n        assert False\n"])
+def test_a_budget_whose_mark_was_taken_away_is_named_and_fails(session, others):
+    run = session(UNMARKED, TESTS + others)
+
+    assert run.outcomes["test_over"] == "passed"
+    assert run.status == 1
+    [line] = [line for line in run.lines if line.startswith("test_budgets.py::test_over: its budget")]
+    assert "was taken away" in line

@@ -1,0 +1,198 @@
+"""A test that reads what nobody knows is run again with other answers: its figure is the largest of them.
+
+What they agree on is no caveat; what they do not is named, and fails under ``--membudget-strict``.
+"""
+
+import pytest
+
+MIB = 2**20
+BODIES = """
+    import os
+    import random
+
+    import numpy
+    import pytest
+    import pytest_membudget
+    import torch
+    from torch import nn
+
+    budget = pytest.mark.mem_budget(gib=1)
+
+    def take(mib):
+        return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
+
+    def take_if(condition):
+        take(256 if condition else 1)
+
+    def numbers():
+        return torch.randn(1024, device="cuda")
+
+    @budget
+    def test_a_comparison():
+        x = numbers()
+        take_if((x * x).sum() >= 0)
+
+    @budget
+    def test_a_size_that_falls_with_a_draw():
+        take(512 - torch.randint(0, 512, (1,), device="cuda").item())
+
+    @budget
+    def test_a_likely_draw():
+        take_if(torch.rand((), device="cuda") > 0.9)
+
+    @budget
+    def test_an_unlikely_draw():
+        take_if(torch.rand((), device="cuda") < 0.1)
+
+    @budget
+    def test_until_a_token():
+        kept, table = [], torch.randn(1000, 64, device="cuda")
+        token = torch.zeros(1, dtype=torch.long, device="cuda")
+        for _ in range(256):
+            token = (table[token] @ table.T).argmax(-1)
+            kept.append(take(1))
+            if token.item() == 1:
+                break
+
+    @budget
+    def test_until_small():
+        kept, rest = [], numbers()
+        while rest.norm() > 1e-3 and len(kept) < 100:
+            kept.append(take(4))
+
+    @budget
+    def test_until_a_flag():
+        kept = take(8)
+        while not (numbers() > 0).all():
+            pass
+
+    @budget
+    def test_after_a_check():
+        x = numbers()
+        if torch.isnan(x).any():
+            raise ValueError("not a number")
+        take_if(x.max() > 3)
+
+    @budget
+    def test_after_an_assertion():
+        x = numbers()
+        assert torch.allclose(x, x + 0)
+        take_if(x.max() > 3)
+
+    @budget
+    def test_a_draw_of_python():
+        take(random.randint(1, 512))
+
+    @budget
+    def test_a_draw_of_numpy():
+        take(int(numpy.random.randint(1, 512)))
+
+    @budget
+    def test_draws_of_torch():
+        take(min(torch.randint(1, 513, (8,)).tolist()))
+
+    @budget
+    def test_a_draw_with_a_seed():
+        random.seed(5)
+        take(random.randint(8, 8))
+
+    @budget
+    def test_what_is_said():
+        with pytest_membudget.assume(value=True):
+            take_if((numbers() > 0).any())
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_ranks():
+        take_if((numbers() > 0).any())
+
+    @budget
+    def test_training(tmp_path):
+        model = nn.Linear(1024, 1024).cuda()
+        optimizer, scaler = torch.optim.AdamW(model.parameters()), torch.amp.GradScaler()
+        best, patience = float("inf"), 0
+        for epoch in range(4):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(torch.randn(8, 1024, device="cuda")).square().mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            print(f"loss {loss.item():.3f}, norm {norm.item():.3f}")
+            with torch.no_grad():
+                validation = model(torch.randn(8, 1024, device="cuda")).square().mean().item()
+            patience = 0 if validation < best else patience + 1
+            if validation < best:
+                best = validation
+                torch.save(model.state_dict(), tmp_path / "best.pt")
+            if patience > 1:
+                break
+    """
+#: What they take at the most, in MiB, and whether the answers decide it.
+LARGEST = {
+    "a_comparison": 256,
+    "a_size_that_falls_with_a_draw": 512,
+    "a_likely_draw": 256,
+    "an_unlikely_draw": 256,
+    "until_a_token": 256,
+    "until_small": 400,
+    "after_a_check": 256,
+    "after_an_assertion": 256,
+    "ranks": 256,
+}
+AGREED = {"until_a_flag": 8, "a_draw_with_a_seed": 8, "training": None}
+DRAWN = {"a_draw_of_python": "random", "a_draw_of_numpy": "numpy", "draws_of_torch": "torch"}
+
+
+@pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "-n2"])
+def run(request, session_of):
+    return session_of({"test_budgets.py": BODIES}, "--membudget", "--membudget-strict", *request.param)
+
+
+def estimate(run, name):
+    return run.rows[f"test_{name}"]["estimates"][0]
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_the_figure_is_that_of_the_answers_that_take_most(run, name):
+    taken = estimate(run, name)["components"]["inputs"]
+
+    assert LARGEST[name] * MIB <= taken < (LARGEST[name] + 3) * MIB
+    assert {one["kind"] for one in estimate(run, name)["caveats"]} == {"depends"}
+    assert run.outcomes[f"test_{name}"] == "failed"
+
+
+@pytest.mark.parametrize("name", AGREED)
+def test_what_the_answers_agree_on_is_no_caveat(run, name):
+    one = estimate(run, name)
+
+    assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
+    assert {other["peak_bytes"] for other in one["variants"]} == {one["peak"]["allocated_bytes"]}
+    if AGREED[name] is not None:
+        assert AGREED[name] * MIB <= one["peak"]["allocated_bytes"] < (AGREED[name] + 1) * MIB
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_random_numbers_of_the_host_are_drawn_again_with_another_seed(run, name):
+    [caveat] = estimate(run, name)["caveats"]
+
+    assert caveat["text"].startswith(
+        f"random numbers that the host draws ({DRAWN[name]}); with other answers"
+    )
+    assert run.outcomes[f"test_{name}"] == "failed"
+
+
+def test_the_failure_says_by_how_much_and_what_to_write(run):
+    text = run.text("test_a_comparison")
+
+    assert "reads a bool value (once): taken to be False; with other answers the figure is" in text
+    assert "pytest_membudget.assume(value=...)" in text
+
+
+def test_what_is_said_is_not_varied(run):
+    one = estimate(run, "what_is_said")
+
+    assert one["variants"] == []
+    assert [caveat["kind"] for caveat in one["caveats"]] == ["given"]
+    assert 256 * MIB <= one["peak"]["allocated_bytes"] < 257 * MIB

@@ -1,0 +1,134 @@
+"""Which runs of a test are asked for, and what is said of their figures; the answers are given."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_membudget.caveats import DEPENDS, HOW, READ, WORST_CASE, Caveat
+from pytest_membudget.memory_report import HeldMemory, MemoryReport, PeakBytes
+from pytest_membudget.results.answer import Answer, Request
+from pytest_membudget.worker.client.variants import ask_with_variants
+
+MIB = 2**20
+REQUEST = Request("k", "a.py", "H100-80GB", False, "allocated", "snapshot.pickle")
+LOSS = Caveat(READ, "a.py:1 reads a float32 value (once): taken to be 1.0")
+MASK = Caveat(WORST_CASE, "a.py:2 takes sizes from unknown data (once): taken to be all")
+METHOD = Caveat(HOW, "compiled")
+
+
+def traced(mib, *caveats, unknown=("data",), **more):
+    size = mib * MIB
+    report = MemoryReport(
+        "traced", "allocated", PeakBytes(size, size, size, size), {"inputs": size}, caveats=caveats
+    )
+    return Answer("traced", reports=(report,), unknown=unknown, **more)
+
+
+def raised(mib, last_read="a.py:1"):
+    answer = traced(mib)
+    return replace(answer, outcome="error", reason="ValueError", raised=True, last_read=last_read)
+
+
+class Asked:
+    """Gives each variant its answer, and keeps what was asked."""
+
+    def __init__(self, *answers):
+        self._answers = answers
+        self.requests = []
+
+    def __call__(self, request):
+        self.requests.append(request)
+        return self._answers[request.variant]
+
+
+def told(*answers):
+    """The answer, as MiB and kinds of caveats, and the requests."""
+    asked = Asked(*answers)
+    answer = ask_with_variants(asked, REQUEST)
+    report = answer.report
+    return report.peak_bytes // MIB, [one.kind for one in report.caveats], asked.requests
+
+
+def test_a_test_that_read_nothing_runs_once():
+    assert told(traced(4, METHOD, unknown=())) == (4, [HOW], [REQUEST])
+
+
+def test_where_both_agree_nothing_is_assumed_and_only_the_first_leaves_a_snapshot():
+    size, kinds, requests = told(traced(4, LOSS, METHOD), traced(4, LOSS, METHOD))
+
+    assert (size, kinds) == (4, [HOW])
+    assert requests == [REQUEST, replace(REQUEST, variant=1, snapshot=None)]
+
+
+@pytest.mark.parametrize("sizes", [(4, 9), (9, 4)])
+def test_where_they_differ_the_largest_counts_and_both_are_named(sizes):
+    first, other = (traced(size, LOSS, METHOD) for size in sizes)
+    answer = ask_with_variants(Asked(first, other), REQUEST)
+
+    assert answer.report.peak_bytes == 9 * MIB
+    assert answer.report.caveats == (
+        Caveat(DEPENDS, f"{LOSS.text}; with other answers the figure is 4.0 MiB to 9.0 MiB"),
+        METHOD,
+    )
+    assert [one.peak_bytes // MIB for one in answer.report.variants] == [sizes[1]]
+
+
+def test_what_is_held_when_the_body_ends_counts_too():
+    first = traced(4, LOSS)
+    other = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),))
+
+    assert told(first, other)[1] == [DEPENDS]
+
+
+def test_one_that_raises_keeps_its_answer_in_the_next():
+    size, kinds, requests = told(traced(4, LOSS), raised(2, "a.py:7"), traced(4, LOSS))
+
+    assert (size, kinds) == (4, [])
+    assert requests[-1] == replace(REQUEST, variant=2, steady=("a.py:7",), snapshot=None)
+
+
+def test_where_all_others_raise_nothing_is_known_of_what_follows():
+    assert told(traced(4, LOSS), raised(2), raised(3))[:2] == (4, [READ])
+
+
+def test_one_that_raises_after_more_was_taken_is_a_difference():
+    assert told(traced(4, LOSS), raised(5), traced(4, LOSS))[:2] == (4, [DEPENDS])
+
+
+def test_the_largest_size_stays_a_bound_where_the_least_takes_less():
+    both = ("data", "sizes at their largest")
+    runs = [traced(size, LOSS, MASK, unknown=both) for size in (9, 9, 4)]
+
+    assert told(*runs)[:2] == (9, [WORST_CASE])
+
+
+def test_the_largest_size_is_no_bound_where_the_least_takes_more():
+    both = ("data", "sizes at their largest")
+    runs = [traced(size, LOSS, MASK, unknown=both) for size in (4, 4, 9)]
+
+    assert told(*runs)[:2] == (9, [DEPENDS])
+
+
+def test_draws_between_0_and_1_have_two_other_ends():
+    runs = [traced(size, LOSS, unknown=("data", "draws between 0 and 1")) for size in (4, 4, 9)]
+
+    assert told(*runs)[:2] == (9, [DEPENDS])
+
+
+def test_random_numbers_of_the_host_are_named():
+    runs = [traced(size, unknown=("random", "numpy")) for size in (4, 5)]
+    answer = ask_with_variants(Asked(*runs), REQUEST)
+
+    [caveat] = answer.report.caveats
+    assert caveat.text.startswith("random numbers that the host draws (random, numpy); with other answers")
+
+
+def test_a_test_that_raises_by_what_it_was_answered_has_the_figure_of_another():
+    size, kinds, _ = told(raised(1), traced(4, LOSS))
+
+    assert (size, kinds) == (4, [READ])
+
+
+@pytest.mark.parametrize("end", [Answer("error", "the worker was lost", unknown=("data",)), raised(1)])
+def test_without_any_figure_the_first_is_told(end):
+    assert ask_with_variants(Asked(end, raised(2), raised(2)), REQUEST) is end
