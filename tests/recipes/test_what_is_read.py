@@ -56,3 +56,9 @@ def told(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_a_mistake_has_its_line_and_what_to_write(told, model, fields, mistake):
     assert mistake in told(model, fields)
+
+
+def test_another_release_of_torchtitan_is_named_with_the_one_that_is_known(told, monkeypatch):
+    monkeypatch.setattr("pytest_membudget.recipes.known.version", lambda name: "0.3.0")
+
+    assert "the recipe knows torchtitan 0.2, and 0.3.0 is installed; run pip install" in told(TITAN, "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from ..errors import UsageMistake
@@ -40,6 +42,8 @@ _LAYOUT: Final = (
     *("sequence_parallel", "data_parallel.kind", "data_parallel.reshards_after_forward"),
 )
 _PIPELINE: Final = ("pipeline_parallel_degree", "pipeline_parallel_schedule", "virtual_stages")
+#: Later ones are for nightly builds of torch, and have no ``JobConfig``.
+_TITAN_RELEASE: Final = "0.2"
 _TITAN: Final = (
     *("gpus", "accumulation", "compiled", "offload", "checkpointing", "optimizer.name"),
     *("optimizer.implementation", "precision.parameters", "precision.compute"),
@@ -203,6 +207,11 @@ def _of_the_step(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _of_torchtitan(job: Job) -> Iterator[tuple[str, str]]:
+    with suppress(PackageNotFoundError):  # a checkout, whose release nobody says
+        found = version("torchtitan")
+        if not found.startswith(f"{_TITAN_RELEASE}."):
+            what = f"the recipe knows torchtitan {_TITAN_RELEASE}, and {found} is installed"
+            yield "implementation", f"{what}; run pip install 'torchtitan=={_TITAN_RELEASE}.*'"
     if job.optimizer.name not in ("adam", "adamw"):
         yield "optimizer", f"torchtitan has adam and adamw, and this is {job.optimizer.name}"
     if "fp16" in (job.precision.parameters, job.precision.compute):
