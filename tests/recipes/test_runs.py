@@ -25,6 +25,7 @@ FILE = """
       - {name: fsdp, gpus: 2, precision: {policy: fsdp, parameters: fp32, compute: bf16, reduce: fp32}}
       - {name: zero1, gpus: 2, data_parallel: zero1}
       - {name: tensor, gpus: 4, tensor_parallel_degree: 4, sequence_parallel: true, ranks: first}
+      - {name: stages, gpus: 2, pipeline_parallel_degree: 2, accumulation: 4}
       - name: checkpoints
         sequence: 2048
         grid: {checkpointing: [none, selective, full]}
@@ -78,6 +79,14 @@ def parts(rows):
 def test_parameters_and_states(parts, name, parameters, states):
     assert parts(name)["parameters"] == parameters
     assert parts(name)["optimizer_states"] == states
+
+
+def test_each_stage_has_its_layers_and_its_end(rows):
+    layers = 2 * (2 * 256 * 256 + 2 * 128 * 256 + 3 * 256 * 512 + 2 * 256)
+    first, last = (one["components"] for one in rows["stages"]["estimates"])
+
+    assert first["parameters"] == 2 * (1024 * 256 + layers)
+    assert last["parameters"] == 2 * (layers + 256 + 1024 * 256)
 
 
 def test_a_step_in_backward_frees_each_gradient(parts):

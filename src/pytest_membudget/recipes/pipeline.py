@@ -83,7 +83,7 @@ def _staged(
     )
 
 
-def _schedule(job: Job, stages: list[PipelineStage]) -> Any:
+def _schedule(job: Job, stages: list[Any]) -> Any:
     options: dict[str, Any] = {"n_microbatches": job.accumulation, "loss_fn": next_token_loss}
     if job.degrees.pipeline_parallel_schedule == "Interleaved1F1B":
         return ScheduleInterleaved1F1B(stages, **options)
