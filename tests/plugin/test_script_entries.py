@@ -140,7 +140,7 @@ def test_its_lines_hold_the_memory(run):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bad-end", "ScriptExit in call at jobs/train.py:22 on the stand-in: exit status 3"),
+        ("bad-end", "ScriptExit in call at jobs/train.py:24 on the stand-in: exit status 3"),
         ("usage", "unrecognized arguments: --mbi=1"),
         ("takes-nothing", "allocated nothing on cuda"),
         ("missing", "train.membudget.yaml:28: script: trian.py: there is no "),
