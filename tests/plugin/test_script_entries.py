@@ -9,6 +9,7 @@ FILES = {
         import os
         import pickle
         import sys
+        import warnings
 
         from model import buffer  # next to the script, and another one than the tests'
 
@@ -25,6 +26,7 @@ FILES = {
             assert os.path.basename(os.getcwd()) == "jobs"
             mib = options.mib + len(options.text) + int(os.environ["JOB_MIB"])
             kept = buffer(mib)
+            warnings.warn("printed, as by python train.py", FutureWarning)
             if options.exit is not None:
                 sys.exit(int(options.exit))
         """,
@@ -58,6 +60,10 @@ FILES = {
             pass
         """,
     "jobs/empty.py": "",
+    "pytest.ini": """
+        [pytest]
+        filterwarnings = error::FutureWarning
+        """,
     "model.py": "",
     "test_other.py": """
         import model
@@ -134,7 +140,7 @@ def test_its_lines_hold_the_memory(run):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bad-end", "ScriptExit in call at jobs/train.py:22 on the stand-in: exit status 3"),
+        ("bad-end", "ScriptExit in call at jobs/train.py:24 on the stand-in: exit status 3"),
         ("usage", "unrecognized arguments: --mbi=1"),
         ("takes-nothing", "allocated nothing on cuda"),
         ("missing", "train.membudget.yaml:28: script: trian.py: there is no "),

@@ -22,8 +22,11 @@ def told(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "fields", "mistake"),
     [
+        (SHAPE, "gpus: 8\npipeline_parallel_degree: 8", "6: pipeline_parallel_degree: 8 stages, and the model has 4 layers"),
+        (SHAPE, "gpus: 2\npipeline_parallel_degree: 2\nloss: chunked", "7: loss: no stage of a pipeline is run with it"),
+        (SHAPE, "virtual_stages: 2", "virtual_stages: several are of pipeline_parallel_schedule: Interleaved1F1B"),
         (SHAPE, "method: {kind: lora, rank: 8, targets: q}", "5: method.kind: the recipe plain does not read it; write implementation: transformers or formulas"),
-        (LLAMA, "gpus: 2\npipeline_parallel_degree: 2", "6: pipeline_parallel_degree: the recipe transformers does not read it; write implementation: torchtitan or formulas"),
+        (LLAMA, "gpus: 2\npipeline_parallel_degree: 2", "6: pipeline_parallel_degree: the recipe transformers does not read it; write implementation: plain or torchtitan or formulas"),
         (LLAMA, "optimizer: {keeps_master: true}", "5: optimizer.keeps_master: the recipe transformers does not read it; write implementation: formulas"),
         ("{megatron: {num-layers: 2}}", "", "2: implementation: no recipe runs Megatron-LM; write a script: of its pretrain_gpt.py"),
         (TITAN, "attention: eager", "5: attention: the recipe torchtitan does not read it; write implementation: transformers or plain"),
@@ -53,3 +56,9 @@ def told(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_a_mistake_has_its_line_and_what_to_write(told, model, fields, mistake):
     assert mistake in told(model, fields)
+
+
+def test_another_release_of_torchtitan_is_named_with_the_one_that_is_known(told, monkeypatch):
+    monkeypatch.setattr("pytest_membudget.recipes.known.version", lambda name: "0.3.0")
+
+    assert "the recipe knows torchtitan 0.2, and 0.3.0 is installed; run pip install" in told(TITAN, "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from ..errors import UsageMistake
@@ -39,6 +41,9 @@ _LAYOUT: Final = (
     *("gpus", "data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree"),
     *("sequence_parallel", "data_parallel.kind", "data_parallel.reshards_after_forward"),
 )
+_PIPELINE: Final = ("pipeline_parallel_degree", "pipeline_parallel_schedule", "virtual_stages")
+#: Later ones are for nightly builds of torch, and have no ``JobConfig``.
+_TITAN_RELEASE: Final = "0.2"
 _TITAN: Final = (
     *("gpus", "accumulation", "compiled", "offload", "checkpointing", "optimizer.name"),
     *("optimizer.implementation", "precision.parameters", "precision.compute"),
@@ -49,7 +54,7 @@ _TITAN: Final = (
 #: Fields by the recipe that reads them, tables' as ``table.field`` or, where it reads all of one, its name.
 READS: Final[Mapping[str, frozenset[str]]] = {
     "transformers": frozenset({*_MODEL, *_STEP, *_LAYOUT, "method"}),
-    "plain": frozenset({*_MODEL, *_STEP, *_LAYOUT}),
+    "plain": frozenset({*_MODEL, *_STEP, *_LAYOUT, *_PIPELINE}),
     "torchtitan": frozenset({*_MODEL, *_TITAN}),
 }
 #: The library of each recipe, by the name that is installed.
@@ -93,7 +98,10 @@ def _of_the_models(job: Job) -> Iterator[tuple[str, str]]:
             except UsageMistake as error:
                 yield name, str(error)
             else:
-                if name == "model" and shape is not None and shape.heads % job.degrees.tensor_parallel_degree:
+                if name == "teacher" or shape is None:
+                    continue
+                yield from _of_the_stages(job, shape.layers)
+                if shape.heads % job.degrees.tensor_parallel_degree:
                     yield _split(job, shape.heads)
         return
     values = job.model.values
@@ -159,6 +167,27 @@ def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
         )
 
 
+def _of_the_stages(job: Job, layers: int) -> Iterator[tuple[str, str]]:
+    degrees = job.degrees
+    stages = degrees.pipeline_parallel_degree * degrees.virtual_stages
+    if stages > layers:
+        yield "pipeline_parallel_degree", f"{stages} stages, and the model has {layers} layers"
+    alone = {
+        "sequence_parallel": degrees.sequence_parallel,
+        "precision": job.precision.policy == "autocast",
+        "data_parallel": job.data_parallel.kind != "fsdp2",
+        "loss": job.loss.kind == "chunked",
+        "teacher": job.teacher,
+        "offload": job.offload,
+        "optimizer": job.optimizer.in_backward,
+    }
+    yield from (
+        (name, "no stage of a pipeline is run with it; leave one of the two out")
+        for name, is_there in alone.items()
+        if is_there and stages > 1
+    )
+
+
 def _of_the_step(job: Job) -> Iterator[tuple[str, str]]:
     shards = job.data_parallel.kind == "fsdp2" and job.degrees.gpus > 1
     if job.precision.policy == "fsdp" and not shards and job.implementation != "torchtitan":
@@ -178,6 +207,11 @@ def _of_the_step(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _of_torchtitan(job: Job) -> Iterator[tuple[str, str]]:
+    with suppress(PackageNotFoundError):  # a checkout, whose release nobody says
+        found = version("torchtitan")
+        if not found.startswith(f"{_TITAN_RELEASE}."):
+            what = f"the recipe knows torchtitan {_TITAN_RELEASE}, and {found} is installed"
+            yield "implementation", f"{what}; run pip install 'torchtitan=={_TITAN_RELEASE}.*'"
     if job.optimizer.name not in ("adam", "adamw"):
         yield "optimizer", f"torchtitan has adam and adamw, and this is {job.optimizer.name}"
     if "fp16" in (job.precision.parameters, job.precision.compute):

@@ -10,26 +10,17 @@ from ..scenarios.job import Generation, Job, Model
 from .attention import attention_backend
 from .llama import Cache, Llama
 from .parts import Decoder
-from .program import STATIC_TOKENS, TYPES, job_of_program
+from .pipeline import train_stages
+from .plain_decoder import decoder_of_llama
+from .program import STATIC_TOKENS, TYPES, begin, job_of_program
 from .running import run
 from .shape import shape_of
-from .tensor_plans import llama_plan
 
 
 def decoder_of(job: Job, model: Model, number_type: torch.dtype) -> Decoder:
     """The decoder of ``model``, where ``torch.device`` says."""
     llama = Llama(shape_of(model), is_eager=job.attention == "eager").to(number_type)
-    assert llama.head is not None
-    return Decoder(
-        llama,
-        llama.layers,
-        hidden=llama.hidden,
-        logits=llama,
-        loss=llama.loss,
-        head=llama.head,
-        recompute_layers=llama.recompute_layers,
-        tensor_plan=llama_plan,
-    )
+    return decoder_of_llama(llama)
 
 
 @torch.inference_mode()
@@ -54,4 +45,7 @@ def generate(job: Job, generation: Generation) -> None:
 if __name__ == "__main__":
     job = job_of_program()
     with attention_backend(job.attention):
-        run(job, decoder_of, generate)
+        if job.degrees.pipeline_parallel_degree > 1 and (mesh := begin(job.degrees)) is not None:
+            train_stages(job, mesh)
+        else:
+            run(job, decoder_of, generate)

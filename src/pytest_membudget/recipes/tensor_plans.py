@@ -39,8 +39,8 @@ def hugging_face_plan(causal: Any, sequence_parallel: bool) -> dict[str, Any]:
     return plan
 
 
-def llama_plan(sequence_parallel: bool) -> dict[str, Any]:
-    """The styles of the plain Llama's modules, as torchtitan's plan of Llama has them."""
+def llama_plan(llama: Any, sequence_parallel: bool) -> dict[str, Any]:
+    """The styles of the modules of the plain ``llama``, as torchtitan's plan of Llama has them."""
     between, layer = Shard(1) if sequence_parallel else Replicate(), "layers.*"
     columns = ("attention.q", "attention.k", "attention.v", "feed_forward.gate", "feed_forward.up")
     plan: dict[str, Any] = {f"{layer}.{name}": ColwiseParallel() for name in columns}
@@ -59,7 +59,8 @@ def llama_plan(sequence_parallel: bool) -> dict[str, Any]:
         plan[f"{layer}.feed_forward"] = PrepareModuleInput(
             input_layouts=(between,), desired_input_layouts=(Replicate(),)
         )
-    return plan
+    lacks = {name for name in ("embedding", "norm", "head") if getattr(llama, name) is None}
+    return {name: style for name, style in plan.items() if name not in lacks}
 
 
 def _sequence_plan(body: str) -> dict[str, Any]:

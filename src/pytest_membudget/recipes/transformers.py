@@ -52,7 +52,8 @@ def _recompute_layers(causal: transformers.PreTrainedModel) -> None:
 def generate(job: Job, generation: Generation) -> None:
     """A prompt, then tokens one by one, by transformers' ``generate``.
 
-    A static cache is whole from the start: each token after the first takes the same, so a few are run.
+    A static cache is whole from the start: each token after the first takes the same, so a few are run. By
+    default ``generate`` compiles what has one; here ``compiled`` says whether.
     """
     with torch.device("cuda"):
         causal: Any = decoder_of(job, job.model, TYPES[job.precision.parameters]).model.eval()
@@ -66,6 +67,7 @@ def generate(job: Job, generation: Generation) -> None:
         input_ids=tokens,
         attention_mask=torch.ones_like(tokens),
         past_key_values=cache,
+        disable_compile=not job.compiled,
         max_new_tokens=new,
         min_new_tokens=new,
         do_sample=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ def run_program(program: Program) -> None:
     _forget_namesakes(folder)
     # pytest's hook rewrites assertions of tests and plugins, and has no code of them for runpy
     sys.meta_path[:] = [finder for finder in sys.meta_path if not hasattr(finder, "mark_rewrite")]
+    _reset_warnings()
     sys.path.insert(0, folder)
     sys.argv = [name if is_module else path, *arguments]
     try:
@@ -83,6 +85,14 @@ def run_program(program: Program) -> None:
         if end.code not in (None, 0):
             status = end.code if isinstance(end.code, int) else f"1: {end.code}"
             raise ScriptExit(f"exit status {status}").with_traceback(end.__traceback__) from None
+
+
+def _reset_warnings() -> None:
+    """Filter warnings as Python itself does (``init_filters``, Python/_warnings.c): pytest has others."""
+    warnings.resetwarnings()
+    for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", category)
+    warnings.filterwarnings("default", category=DeprecationWarning, module="__main__")
 
 
 def _forget_namesakes(folder: str) -> None:

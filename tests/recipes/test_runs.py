@@ -1,0 +1,127 @@
+"""Recipes as they run: what a rank holds of a small Llama, against arithmetic by hand."""
+
+import importlib.util
+
+import pytest
+
+#: hidden 256, 4 layers, 8 heads of 32, 4 of keys and values, 512 inside, 1,024 words
+MATRICES = 2 * 1024 * 256 + 4 * (2 * 256 * 256 + 2 * 128 * 256 + 3 * 256 * 512)
+NORMS = (4 * 2 + 1) * 256
+PARAMETERS = MATRICES + NORMS
+#: rank 8 on queries (256 in, 256 out) and values (256 in, 128 out) of each layer
+ADAPTERS = 4 * (8 * (256 + 256) + 8 * (256 + 128))
+FILE = """
+    defaults:
+      gib: 1
+      sequence: 32
+      implementation: plain
+      model: {config: {model_type: llama, hidden_size: 256, intermediate_size: 512, num_hidden_layers: 4,
+        num_attention_heads: 8, num_key_value_heads: 4, vocab_size: 1024}}
+    budgets:
+      - name: bf16
+      - {name: autocast, precision: {policy: autocast, parameters: fp32, compute: bf16}}
+      - {name: sgd, optimizer: sgd}
+      - {name: in-backward, optimizer: {in_backward: true}}
+      - {name: fsdp, gpus: 2, precision: {policy: fsdp, parameters: fp32, compute: bf16, reduce: fp32}}
+      - {name: zero1, gpus: 2, data_parallel: zero1}
+      - {name: tensor, gpus: 4, tensor_parallel_degree: 4, sequence_parallel: true, ranks: first}
+      - {name: stages, gpus: 2, pipeline_parallel_degree: 2, accumulation: 4}
+      - name: checkpoints
+        sequence: 2048
+        grid: {checkpointing: [none, selective, full]}
+      - {name: host, sequence: 2048, offload: activations}
+      - name: cache
+        generate: {prompt: 64, new_tokens: 36, cache: static}
+        grid: {generate.new_tokens: [36, 1036]}
+      - {name: distilled, teacher: {config: {model_type: llama, hidden_size: 128, intermediate_size: 128,
+          num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 1024}}}
+"""
+LIBRARIES = """
+      - {name: transformers, implementation: transformers}
+      - {name: lora, implementation: transformers, method: {kind: lora, rank: 8, targets: [q_proj, v_proj]}}
+"""
+NEEDED = ("transformers", "peft")
+
+
+@pytest.fixture(scope="module")
+def rows(session_of):
+    has_all = all(importlib.util.find_spec(name) for name in NEEDED)
+    run = session_of({"a.membudget.yaml": FILE + (LIBRARIES if has_all else "")}, "--membudget")
+    assert set(run.outcomes.values()) == {"passed"}, run.out
+    return run.rows
+
+
+@pytest.fixture
+def parts(rows):
+    """``parts(name)``: the components of the first rank, in bytes."""
+
+    def of(name):
+        if name not in rows:
+            pytest.skip(f"{' and '.join(NEEDED)} are not both installed")
+        return rows[name]["estimates"][0]["components"]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "states"),
+    [
+        ("bf16", 2 * PARAMETERS, 4 * PARAMETERS),  # AdamW's two moments
+        ("autocast", 4 * PARAMETERS, 8 * PARAMETERS),
+        ("sgd", 2 * PARAMETERS, 0),
+        ("fsdp", 4 * PARAMETERS / 2, 8 * PARAMETERS / 2),
+        ("tensor", 2 * (MATRICES / 4 + NORMS), 4 * (MATRICES / 4 + NORMS)),
+        ("distilled", 2 * PARAMETERS, 4 * PARAMETERS),
+        ("transformers", 2 * PARAMETERS, 4 * PARAMETERS),
+        ("lora", 4 * ADAPTERS, 8 * ADAPTERS),  # peft makes them fp32
+    ],
+)
+def test_parameters_and_states(parts, name, parameters, states):
+    assert parts(name)["parameters"] == parameters
+    assert parts(name)["optimizer_states"] == states
+
+
+def test_each_stage_has_its_layers_and_its_end(rows):
+    layers = 2 * (2 * 256 * 256 + 2 * 128 * 256 + 3 * 256 * 512 + 2 * 256)
+    first, last = (one["components"] for one in rows["stages"]["estimates"])
+
+    assert first["parameters"] == 2 * (1024 * 256 + layers)
+    assert last["parameters"] == 2 * (layers + 256 + 1024 * 256)
+
+
+def test_a_step_in_backward_frees_each_gradient(parts):
+    assert parts("bf16")["gradients"] == 2 * PARAMETERS
+    assert parts("in-backward")["gradients"] <= 2 * 2 * 1024 * 256  # two of the largest
+
+
+def test_zero_1_shares_out_the_states(parts):
+    assert parts("zero1")["parameters"] == 2 * PARAMETERS
+    assert 4 * PARAMETERS / 2 <= parts("zero1")["optimizer_states"] < 0.6 * 4 * PARAMETERS
+
+
+def test_the_base_of_adapters_is_frozen(parts):
+    assert parts("lora")["frozen_parameters"] == 2 * PARAMETERS
+
+
+def test_a_teacher_is_frozen(parts):
+    layer = 4 * 128 * 128 + 3 * 128 * 128 + 2 * 128
+    assert parts("distilled")["frozen_parameters"] == 2 * (2 * 1024 * 128 + layer + 128)
+
+
+def test_checkpoints_keep_less(parts):
+    modes = ("none", "selective", "full")
+    kept = [parts(f"checkpoints[checkpointing={mode}]")["activations"] for mode in modes]
+
+    assert kept[0] > kept[1] > kept[2]
+    assert parts("host")["activations"] < kept[0]
+
+
+def test_a_static_cache_is_whole_from_the_start(rows):
+    """Keys and values of 4 layers: 4 heads of 32 numbers of 2 bytes a token."""
+    peaks = [
+        row["estimates"][0]["peak"]["allocated_bytes"]
+        for name, row in rows.items()
+        if name.startswith("cache[")
+    ]
+
+    assert peaks[1] - peaks[0] == 1000 * 4 * 2 * 4 * 32 * 2
