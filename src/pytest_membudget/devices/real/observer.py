@@ -26,6 +26,7 @@ from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
 from .compiled_calls import COMPILED_CALLS, Follower
 from .compiled_code import follow_inductor
+from .forward_lines import ForwardLines
 from .run_log import Line, RunLog, State
 
 #: Key in the metadata of nodes with a hook: the first hook is of the innermost module.
@@ -48,10 +49,13 @@ class RunObserver(Hooks):
         self.host_note: Note = lambda write, tensors, *args: None
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
         self.roles = RoleBook(self._note, self._changed, self._stepped)
+        self.forward_lines = ForwardLines(source, self._line_runs)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._follower = Follower(self._paused, self._backward_modules.see)
         #: the module in which the running nodes of a backward were made
         self._node_module: str | None = None
+        #: the line of the forward that made the running node
+        self._forward: Line | None = None
         #: the line that called the running backward
         self._caller: Line | None = None
         #: the outermost module that was called last
@@ -152,6 +156,7 @@ class RunObserver(Hooks):
         for leaf in _leaves(nodes):
             self.roles.see_leaf(leaf)
         handles = [node.register_prehook(self._backward_begins) for node in nodes]
+        self.forward_lines.backward_begins(nodes)
         self._note(Ledger.mark, ())
         try:
             yield
@@ -171,7 +176,7 @@ class RunObserver(Hooks):
         return (file, line) if file is not None else self._caller
 
     def _backward_begins(self, gradients: object) -> None:
-        self._node_module = None
+        self._node_module = self._forward = None
         self.log.enter(State(Phase.BACKWARD, line=self._caller))
 
     def _here(self) -> State:
@@ -181,6 +186,10 @@ class RunObserver(Hooks):
     def _node_runs(self, made_in: State) -> None:
         self._node_module = made_in.module
         self.log.enter(made_in._replace(line=self._caller))
+
+    def _line_runs(self, forward: Line | None) -> None:
+        self._forward = forward
+        self.log.enter(State(Phase.BACKWARD, self._node_module, line=self._caller, forward=forward))
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._end_step(StepKind.OPTIMIZER, id(optimizer))
@@ -210,8 +219,8 @@ class RunObserver(Hooks):
         phase, module = running_phase(self.roles, self.modules), self.modules.path
         if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node still runs
             module = self._node_module
-        line = self._caller if phase is Phase.BACKWARD else None
-        return State(phase, module, self.modules.root_call, line)
+        line, forward = (self._caller, self._forward) if phase is Phase.BACKWARD else (None, None)
+        return State(phase, module, self.modules.root_call, line, forward)
 
 
 def _leaves(nodes: Iterable[Any]) -> Iterator[torch.Tensor]:

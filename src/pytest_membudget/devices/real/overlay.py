@@ -110,7 +110,7 @@ class _Played:
             record.role = components.WORKSPACES
         elif not is_known:
             record.role = components.UNATTRIBUTED
-        line = origin.line or state.line
+        line = origin.line or state.forward or state.line
         if line is not None:
             record.file, record.line = line
         record.address, record.block_bytes = event.address, self._block_bytes(event)

@@ -32,6 +32,8 @@ class State(NamedTuple):
     """Number of the outermost nn.Module call; None outside any."""
     line: Line | None = None
     """The user's line that called a backward, whose threads have no Python stack."""
+    forward: Line | None = None
+    """In a backward the line of the forward that made the running node; None where it is not known."""
 
 
 class Sighting(NamedTuple):

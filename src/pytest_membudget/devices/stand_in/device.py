@@ -53,7 +53,7 @@ class StandInDevice(Device):
         self.gpu = gpu
         self._libraries = StandInLibraries()
         self._run = RecordedRun(records=records)
-        self._values = Values(self._run.source, self._run.observer.roles.computed)
+        self._values = Values(self._run.source, self._run.observer)
         self._host = HostTensors(self._values.following, self._run.observer)
         self._draws = HostDraws()
         self._content: dict[str, Any] | None = None

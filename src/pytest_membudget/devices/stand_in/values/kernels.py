@@ -73,9 +73,10 @@ class _Nesting(threading.local):
 class Kernels:
     """Registers the functions, for as long as it lives."""
 
-    def __init__(self, following: Following, computed: Computed) -> None:
-        """``computed``: sees what operators give, and what they have read."""
+    def __init__(self, following: Following, computed: Computed, runs: Callable[[], None]) -> None:
+        """``computed``: sees what operators give, and what they have read. ``runs``: called before each."""
         self._computed = computed
+        self._runs = runs
         self._following = following
         self._answers = Answers()
         self._nesting = _Nesting()
@@ -128,7 +129,7 @@ class Kernels:
         nesting, following, launches = self._nesting, self._following, self._launches
         saw, concerns, count = following.saw, following.concerns, launches.count
         positions = plan.tensor_positions if takes_numbers(plan.tensor_positions) else ()
-        see = self._computed.seeing(operator)
+        see, runs = self._computed.seeing(operator), self._runs
 
         def run(*args: Any, **kwargs: Any) -> Any:
             for position in positions:
@@ -142,6 +143,7 @@ class Kernels:
             nesting.depth = 1
             if count.value != launches.seen:
                 launches.operator_begins()
+            runs()
             try:
                 result = kernel(*args, **kwargs)
                 if concerns(plan, args, kwargs):

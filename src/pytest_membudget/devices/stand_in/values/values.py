@@ -9,8 +9,8 @@ import torch
 
 from ....caveats import Caveat
 from ....results.answer import BOUNDS, UNIT_DRAWS, UNKNOWN_DATA
-from ....tracking.roles.computed import Computed
 from ....tracking.running_code.source import SourceFinder
+from ...real.observer import RunObserver
 from .following import Following
 from .kernels import Kernels
 from .one_hot import OneHot
@@ -23,9 +23,10 @@ from .variants import VARIANT
 class Values:
     """Computes small values for real, and assumes others where code asks for them."""
 
-    def __init__(self, source: SourceFinder, computed: Computed) -> None:
+    def __init__(self, source: SourceFinder, observer: RunObserver) -> None:
+        """``observer``: of the run: it sees the operators."""
         self.following = Following(source)
-        self._kernels = Kernels(self.following, computed)
+        self._kernels = Kernels(self.following, observer.roles.computed, observer.forward_lines.operator_runs)
         #: makes of a function one whose kernels nobody follows
         self.quiet = self._kernels.quiet
         self._one_hot: torch.library.Library | None = None

@@ -1,0 +1,93 @@
+"""Rows of a backward name the line of the forward that they are of, by autograd's sequence numbers."""
+
+import inspect
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from pytest_membudget.devices.real.forward_lines import WITHOUT_KERNEL
+
+MIB = 2**20
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(4096, 512)
+        self.weight = nn.Parameter(torch.ones(512, 512))
+
+    def forward(self, index):
+        x = self.table(index)
+        x = x @ self.weight
+        x = x.sin()
+        return x[:1]
+
+
+def trained(how):
+    """The peak is after the backward, with the gradients."""
+    layer = Layer().cuda()
+    index = torch.zeros(4096, dtype=torch.long, device="cuda")
+    result = checkpoint(layer, index, use_reentrant=False) if how == "checkpoint" else layer(index)
+    result.sum().backward()
+    if how == "twice":
+        layer(index).sum().backward()
+    torch.ones(64 * MIB, device="cuda")
+
+
+def line_of(text):
+    lines, first = inspect.getsourcelines(inspect.getmodule(trained))
+    (number,) = [number for number, line in enumerate(lines, first or 1) if line.strip() == text]
+    return f"test_forward_lines.py:{number}"
+
+
+@pytest.mark.parametrize("how", ["plain", "twice", "checkpoint"])
+def test_what_backward_allocates_is_of_the_forwards_line(trace, how):
+    """The gradient of the table is as large as it, and made of what the forward did not allocate at all."""
+    report = trace(trained, how).report
+    found = {(row.operator, row.location) for row in report.holders if row.component == "gradients"}
+
+    assert found == {
+        ("aten::embedding_dense_backward", line_of("x = self.table(index)")),
+        ("aten::mm", line_of("x = x @ self.weight")),
+    }
+
+
+def of_a_view():
+    x = torch.ones(4 * MIB, device="cuda", requires_grad=True)
+    y = x[: 4 * MIB - 1]
+    torch.ones(1, device="cuda")
+    (y * 2).sum().backward()
+
+
+def test_of_a_views_node_nothing_is_said_but_the_line_that_called_backward(trace):
+    report = trace(of_a_view).report
+    rows = [
+        row for row in report.holders if row.phase == "backward" and row.operator == "aten::slice_backward"
+    ]
+
+    assert {row.location for row in rows} <= {line_of("(y * 2).sum().backward()")}
+    assert rows
+
+
+def test_every_view_of_pytorchs_is_known_to_have_no_kernel():
+    names = {name.partition("::")[2].partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    packets = [getattr(torch.ops.aten, name, None) for name in names]
+    views = {
+        packet._qualified_op_name.partition("::")[2].title().replace("_", "")
+        for packet in packets
+        if packet is not None and any(getattr(packet, overload).is_view for overload in packet.overloads())
+    }
+    ours = {"AutocastToFullPrecision", "AutocastToReducedPrecision", "MakeDual", "PinMemory", "Coalesce"}
+    copies = {"Contiguous", "Copy", "To", "TestAutogradMultipleDispatchView", "LinalgDiagonal"}
+
+    assert views - ours - copies <= WITHOUT_KERNEL
+
+
+def test_gradients_are_what_they_are_without():
+    weight = torch.arange(6.0, requires_grad=True)
+    F.relu(weight * 2).sum().backward()
+
+    assert weight.grad.tolist() == [0.0, 2.0, 2.0, 2.0, 2.0, 2.0]
