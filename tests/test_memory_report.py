@@ -118,6 +118,7 @@ def test_json_has_the_keys_that_other_tools_read():
         "seconds": 1.25,
         "timeline": None,
         "phase": "forward",
+        "variants": [],
         "held": None,
         "margin": 0.0,
         "other_phases": [

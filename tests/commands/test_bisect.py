@@ -172,6 +172,7 @@ def scenario(layers):
 budgets:
   - name: job
     gib: 1
+    implementation: formulas
     sequence: 128
     model: {{config: {{model_type: llama, hidden_size: 64, intermediate_size: 128, vocab_size: 1000,
         num_hidden_layers: {layers}, num_attention_heads: 4}}}}

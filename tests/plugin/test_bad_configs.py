@@ -16,32 +16,32 @@ GOOD = {
 CONFIGS = {
     "missing": (
         None,
-        ["missing.json cannot be read (No such file or directory); write a config.json or its folder"],
+        ["missing.json cannot be read (No such file or directory); write its path"],
     ),
     "a_folder": ("folder", ["a_folder.json/config.json cannot be read (No such file or directory)"]),
-    "empty": (b"", ["empty.json is not JSON"]),
-    "cut": (json.dumps(GOOD)[:40].encode(), ["cut.json is not JSON", "line 1"]),
-    "binary": (b"\xff\xfe\x00", ["binary.json is not JSON"]),
+    "empty": (b"", ["empty.json is no JSON", "write the path of a config.json"]),
+    "cut": (json.dumps(GOOD)[:40].encode(), ["cut.json is no JSON", "line 1"]),
+    "binary": (b"\xff\xfe\x00", ["binary.json is no JSON"]),
     "a_list": (
         b"[1, 2]",
-        ["a_list.json holds no mapping of names to values; write a Hugging Face config.json"],
+        ["a_list.json: there is no model_type in it; write a Hugging Face config.json"],
     ),
-    "of_no_type": (json.dumps({**GOOD, "model_type": None}).encode(), ["model_type is missing"]),
+    "of_no_type": (json.dumps({**GOOD, "model_type": None}).encode(), ["there is no model_type in it"]),
     "of_an_unknown_type": (
         json.dumps({**GOOD, "model_type": "llamma"}).encode(),
-        ["model_type='llamma' is not known. Did you mean 'llama'?"],
+        ["model_type 'llamma' is no decoder that formulas know; did you mean llama?"],
     ),
     "with_a_text": (
         json.dumps({**GOOD, "hidden_size": "64"}).encode(),
-        ["hidden_size='64' cannot be used; write a whole number, 1 or more"],
+        ["hidden is '64'; write a whole number"],
     ),
     "negative": (
         json.dumps({**GOOD, "hidden_size": -64}).encode(),
-        ["hidden_size=-64 cannot be used; write a whole number, 1 or more"],
+        ["hidden is -64; write a whole number"],
     ),
     "odd_heads": (
         json.dumps({**GOOD, "num_attention_heads": 3}).encode(),
-        ["hidden_size=64 is not a multiple of num_attention_heads=3"],
+        ["64 is no multiple of 3 heads; write head_dim"],
     ),
 }
 
@@ -52,7 +52,7 @@ def run(tmp_path_factory, in_folder):
     (folder / "pyproject.toml").write_text("")
     lines = ["budgets:"]
     for name, (content, _) in {**CONFIGS, "good": (json.dumps(GOOD).encode(), [])}.items():
-        lines.append(f"  - {{name: {name}, gib: 40, model: {name}.json}}")
+        lines.append(f"  - {{name: {name}, gib: 40, implementation: formulas, model: {name}.json}}")
         path = folder / f"{name}.json"
         if content == "folder":
             path.mkdir()

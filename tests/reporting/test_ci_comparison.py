@@ -1,7 +1,7 @@
 """The CI pieces on a pull request of a real repository: what they compare, report and comment.
 
 The repository's server is a folder; pytest, git and ``membudget`` are the real ones, ``gh`` is not. The
-budgets are scenarios, which need no torch.
+budgets are scenarios by formulas, which need no torch.
 """
 
 import json
@@ -29,6 +29,7 @@ from tests.reporting.ci_steps import (
 #: The second job is over its budget, in the base too.
 JOBS = """
 defaults:
+  implementation: formulas
   model: {config: {model_type: llama, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 4,
     num_attention_heads: 4, vocab_size: 1000}}
   sequence: 128
