@@ -9,6 +9,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from ..assumptions import assume
 from ..scenarios.job import Generation, Job, Model
 from .attention import attention_backend
 from .parts import Decoder
@@ -63,16 +64,17 @@ def generate(job: Job, generation: Generation) -> None:
     if generation.cache == "static":
         cache = transformers.StaticCache(causal.config, max_cache_len=generation.prompt + new)
         new = min(new, STATIC_TOKENS)
-    causal.generate(
-        input_ids=tokens,
-        attention_mask=torch.ones_like(tokens),
-        past_key_values=cache,
-        disable_compile=not job.compiled,
-        max_new_tokens=new,
-        min_new_tokens=new,
-        do_sample=False,
-        pad_token_id=0,
-    )
+    with assume(value=False):  # no sequence has come to its end before that
+        causal.generate(
+            input_ids=tokens,
+            attention_mask=torch.ones_like(tokens),
+            past_key_values=cache,
+            disable_compile=not job.compiled,
+            max_new_tokens=new,
+            min_new_tokens=new,
+            do_sample=False,
+            pad_token_id=0,
+        )
 
 
 if __name__ == "__main__":
