@@ -41,7 +41,7 @@ def asked(monkeypatch):
             calls.append(name)
             return answer
 
-        monkeypatch.setattr(module, name, function)
+        monkeypatch.setattr(module, name, function, raising=False)  # a torch without CUDA has not all of them
 
     for name in ("init", "reset_peak_memory_stats", "synchronize"):
         answers(torch.cuda, name)
@@ -50,6 +50,7 @@ def asked(monkeypatch):
     answers(torch.cuda, "memory_stats", STATS)
     # of 100 MiB 36 are free, and the allocator holds 4: the other 60 are the context's
     answers(torch.cuda, "mem_get_info", (36 * MIB, 100 * MIB))
+    answers(torch._C, "_cuda_attach_out_of_memory_observer")
     answers(torch.cuda.memory, "_record_memory_history")
     answers(torch.cuda.memory, "_set_memory_metadata")
     answers(torch.cuda.memory, "_snapshot", {"segments": [], "device_traces": [[]], "allocator_settings": {}})
