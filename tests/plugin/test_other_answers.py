@@ -80,6 +80,26 @@ BODIES = """
         take_if(x.max() > 3)
 
     @budget
+    def test_a_number_above():
+        take_if(numbers().norm().item() > 5)
+
+    @budget
+    def test_a_number_below():
+        take_if(numbers().norm().item() < 0.01)
+
+    @budget
+    def test_a_plain_number():
+        take_if(float(numbers().norm()) > 5)
+
+    @budget
+    def test_numbers_of_a_list():
+        take_if(max(numbers().tolist()) > 5)
+
+    @budget
+    def test_a_whole_number():
+        take_if(numbers().long().sum().item() > 100)
+
+    @budget
     def test_a_draw_of_python():
         take(random.randint(1, 512))
 
@@ -139,6 +159,10 @@ LARGEST = {
     "until_small": 400,
     "after_a_check": 256,
     "after_an_assertion": 256,
+    "a_number_above": 256,
+    "a_number_below": 256,
+    "a_plain_number": 256,
+    "numbers_of_a_list": 256,
     "ranks": 256,
 }
 AGREED = {"until_a_flag": 8, "a_draw_with_a_seed": 8, "training": None}
@@ -171,6 +195,14 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
     assert {other["peak_bytes"] for other in one["variants"]} == {one["peak"]["allocated_bytes"]}
     if AGREED[name] is not None:
         assert AGREED[name] * MIB <= one["peak"]["allocated_bytes"] < (AGREED[name] + 1) * MIB
+
+
+def test_a_whole_number_that_changes_nothing_stays_unchecked(run):
+    """What it is compared with may lie beyond all that were tried."""
+    one = estimate(run, "a_whole_number")
+
+    assert [caveat["kind"] for caveat in one["caveats"]] == ["size-read"]
+    assert run.outcomes["test_a_whole_number"] == "failed"
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.caveats import DEPENDS, HOW, READ, WORST_CASE, Caveat
+from pytest_membudget.caveats import DEPENDS, HOW, READ, SIZE_READ, WORST_CASE, Caveat
 from pytest_membudget.memory_report import HeldMemory, MemoryReport, PeakBytes
 from pytest_membudget.results.answer import Answer, Request
 from pytest_membudget.worker.client.variants import ask_with_variants
@@ -12,6 +12,7 @@ from pytest_membudget.worker.client.variants import ask_with_variants
 MIB = 2**20
 REQUEST = Request("k", "a.py", "H100-80GB", False, "allocated", "snapshot.pickle")
 LOSS = Caveat(READ, "a.py:1 reads a float32 value (once): taken to be 1.0")
+WHOLE = Caveat(SIZE_READ, "a.py:3 reads an int64 value (once): taken to be 1")
 MASK = Caveat(WORST_CASE, "a.py:2 takes sizes from unknown data (once): taken to be all")
 METHOD = Caveat(HOW, "compiled")
 
@@ -113,6 +114,17 @@ def test_draws_between_0_and_1_have_two_other_ends():
     runs = [traced(size, LOSS, unknown=("data", "draws between 0 and 1")) for size in (4, 4, 9)]
 
     assert told(*runs)[:2] == (9, [DEPENDS])
+
+
+def test_floating_point_numbers_have_two_other_ends():
+    runs = [traced(size, LOSS, unknown=("data", "floating-point numbers")) for size in (4, 4, 9)]
+
+    assert told(*runs)[:2] == (9, [DEPENDS])
+
+
+def test_a_whole_number_stays_unchecked_where_the_runs_agree():
+    assert told(traced(4, WHOLE), traced(4, WHOLE))[:2] == (4, [SIZE_READ])
+    assert told(traced(4, WHOLE), traced(9, WHOLE))[:2] == (9, [DEPENDS])
 
 
 def test_random_numbers_of_the_host_are_named():

@@ -27,6 +27,7 @@ TRACED: Final = "traced"
 FAILED: Final = "error"
 #: Why a test may have another figure; in addition, the modules of which the host has drawn random numbers.
 UNKNOWN_DATA: Final = "data"
+FLOATS: Final = "floating-point numbers"
 UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
 from ...memory_report import MemoryReport, Variant
-from ...results.answer import BOUNDS, FAILED, UNIT_DRAWS, UNKNOWN_DATA, Answer, Request
+from ...results.answer import BOUNDS, FAILED, FLOATS, UNIT_DRAWS, UNKNOWN_DATA, Answer, Request
 from ...units import gib_text
 
 Ask = Callable[[Request], Answer]
 
+#: Of these a second further run has another end.
+_OF_TWO_ENDS = {FLOATS, UNIT_DRAWS, BOUNDS}
+#: Texts of ``Answer.unknown`` that are no module's name.
+_OF_DATA = {UNKNOWN_DATA, *_OF_TWO_ENDS}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
 _READS = (READ, SIZE_READ, DRAWN)
 _VARIED = (*_READS, WORST_CASE)
@@ -29,7 +33,7 @@ def ask_with_variants(ask: Ask, request: Request) -> Answer:
         return first
     others = [ask(replace(request, variant=1, snapshot=None))]
     has_raised = others[0].outcome == FAILED and others[0].raised
-    if has_raised or {UNIT_DRAWS, BOUNDS} & {*first.unknown}:
+    if has_raised or _OF_TWO_ENDS & {*first.unknown}:
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         others.append(ask(replace(request, variant=2, steady=steady, snapshot=None)))
     return _together(first, others)
@@ -69,36 +73,36 @@ class _Compared:
         """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
         assert self.first.report is not None
         assert self.most.report is not None
-        depends = self._depends_on_reads()
+        differ = [_figures(one) != _figures(self.first) for one in self.others if one.has_figure]
+        depends = self._depends_on_reads(differ)
         for one in self.first.report.caveats:
-            if one.kind in _READS and depends is not False:
-                yield one if depends is None else Caveat(DEPENDS, f"{one.text}; {self._range()}")
-            elif one.kind is WORST_CASE and not self._are_same():
-                is_largest = self.most is self.first
-                yield one if is_largest else Caveat(DEPENDS, f"{one.text}; {self._range()}")
-        modules = [name for name in self.first.unknown if name not in (UNKNOWN_DATA, UNIT_DRAWS, BOUNDS)]
+            if one.kind in _READS and depends:
+                yield self._depending(one.text)
+            # a whole number has no two ends: what it is compared with may lie beyond both that were tried
+            elif one.kind in _READS and (depends is None or one.kind is SIZE_READ):
+                yield one
+            elif one.kind is WORST_CASE and (not differ or any(differ)):
+                yield one if self.most is self.first else self._depending(one.text)
+        modules = ", ".join(name for name in self.first.unknown if name not in _OF_DATA)
         if modules and depends:
-            names = ", ".join(modules)
-            yield Caveat(DEPENDS, f"random numbers that the host draws ({names}); {self._range()}")
+            yield self._depending(f"random numbers that the host draws ({modules})")
         yield from (one for one in self.most.report.caveats if one.kind not in _VARIED)
 
-    def _depends_on_reads(self) -> bool | None:
-        """Whether the figure depends on what was read; None where no other run came to its end."""
+    def _depends_on_reads(self, differ: Sequence[bool]) -> bool | None:
+        """Whether the figure depends on what was read; None where no other run came to its end.
+
+        ``differ``: whether those that did have other figures.
+        """
         if any(_peak_bytes(one) > _peak_bytes(self.first) for one in self.others if not one.has_figure):
             return True
-        ended = [one for one in self.others if one.has_figure]
         # the second of two may differ by its sizes alone
         are_all = BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown
-        counted = ended if are_all else ended[:1]
-        return any(_figures(one) != _figures(self.first) for one in counted) if ended else None
+        return any(differ if are_all else differ[:1]) if differ else None
 
-    def _are_same(self) -> bool:
-        ended = [one for one in self.others if one.has_figure]
-        return bool(ended) and all(_figures(one) == _figures(self.first) for one in ended)
-
-    def _range(self) -> str:
+    def _depending(self, text: str) -> Caveat:
         sizes = [_peak_bytes(one) for one in (self.first, *self.others)]
-        return f"with other answers the figure is {gib_text(min(sizes))} to {gib_text(max(sizes))}"
+        ends = f"{gib_text(min(sizes))} to {gib_text(max(sizes))}"
+        return Caveat(DEPENDS, f"{text}; with other answers the figure is {ends}")
 
 
 def _figures(answer: Answer) -> object:

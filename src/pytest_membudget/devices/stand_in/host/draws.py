@@ -24,9 +24,9 @@ class HostDraws:
         self._before = _states()
 
     def drawn(self) -> list[str]:
-        """The modules whose generators have been used, or seeded, since."""
+        """The modules whose generators have been used, seeded, or imported, since."""
         now = _states()
-        return [name for name, state in now.items() if state != self._before.get(name, state)]
+        return [name for name, state in now.items() if state != self._before.get(name)]
 
 
 def _states() -> dict[str, object]:

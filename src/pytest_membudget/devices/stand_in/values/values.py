@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BOUNDS, UNIT_DRAWS, UNKNOWN_DATA
+from ....results.answer import BOUNDS, FLOATS, UNIT_DRAWS, UNKNOWN_DATA
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
@@ -55,7 +55,12 @@ class Values:
         """Why the test's figure may be another one: what other variants answer otherwise."""
         reads, shapes = self.following.reads, self.following.shapes
         is_data = reads.varies or shapes.varies
-        found = {UNKNOWN_DATA: is_data, UNIT_DRAWS: is_data and VARIANT.drew_unit, BOUNDS: shapes.varies}
+        found = {
+            UNKNOWN_DATA: is_data,
+            FLOATS: reads.floats > 0,
+            UNIT_DRAWS: is_data and VARIANT.drew_unit,
+            BOUNDS: shapes.varies,
+        }
         return [what for what, is_there in found.items() if is_there]
 
     def refused(self) -> list[str]:

@@ -2,7 +2,8 @@
 
 In variant 0 an answer is the plausible one. In the others a truth is turned, a number is another one of its
 range, and a draw of random numbers gives the other end of it; not at the lines that are ``steady``. Variant 2
-also has the least sizes in place of the largest, and the other end of draws between 0 and 1.
+also has the least sizes in place of the largest, large numbers where variant 1 has small ones, and the other
+end of draws between 0 and 1.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _MOST_TURNED: Final = 1000
 _MOST_PLAUSIBLE: Final = 5_000
 #: In place of 1; no usual end of a sequence.
 _OTHER_WHOLE: Final = 4
+#: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
+_SMALL: Final = 1e-3
+_LARGE: Final = 100.0
 #: The largest number below 1 that fp32 has.
 _ALMOST_ONE: Final = 1 - 2**-24
 
@@ -50,8 +54,11 @@ class Variant:
             return not plausible if turns != is_loop else plausible
         if not turns or dtype.is_complex:
             return plausible
-        # smaller each time, as a loss: code that waits for no progress goes on
-        return 1 / (1 + self._asked[line]) if dtype.is_floating_point else _OTHER_WHOLE
+        if not dtype.is_floating_point:
+            return _OTHER_WHOLE
+        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
+        times = self._asked[line]
+        return _SMALL / times if self.number == 1 else _LARGE + times
 
     @property
     def is_least(self) -> bool:
