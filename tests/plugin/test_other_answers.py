@@ -108,6 +108,10 @@ BODIES = """
         take(int(numpy.random.randint(1, 512)))
 
     @budget
+    def test_a_draw_without_a_seed():
+        take(int(numpy.random.default_rng().integers(1, 512)))
+
+    @budget
     def test_draws_of_torch():
         take(min(torch.randint(1, 513, (8,)).tolist()))
 
@@ -166,7 +170,12 @@ LARGEST = {
     "ranks": 256,
 }
 AGREED = {"until_a_flag": 8, "a_draw_with_a_seed": 8, "training": None}
-DRAWN = {"a_draw_of_python": "random", "a_draw_of_numpy": "numpy", "draws_of_torch": "torch"}
+DRAWN = {
+    "a_draw_of_python": "random",
+    "a_draw_of_numpy": "numpy",
+    "draws_of_torch": "torch",
+    "a_draw_without_a_seed": "generators without a seed",
+}
 
 
 @pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "-n2"])
@@ -203,6 +212,16 @@ def test_a_whole_number_that_changes_nothing_stays_unchecked(run):
 
     assert [caveat["kind"] for caveat in one["caveats"]] == ["size-read"]
     assert run.outcomes["test_a_whole_number"] == "failed"
+
+
+def test_what_is_drawn_is_the_same_in_every_session(session_of):
+    peaks = []
+    for _ in range(2):
+        run = session_of({"test_budgets.py": BODIES}, "--membudget", "-k", "draw_of or without_a_seed")
+        peaks.append({name: row["estimates"][0]["peak"] for name, row in run.rows.items()})
+
+    assert len(peaks[0]) == 3
+    assert peaks[0] == peaks[1]
 
 
 @pytest.mark.parametrize("name", DRAWN)
