@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -60,23 +60,10 @@ class ForwardLines:
             if file is not None:
                 own.lines[following - 1] = file, line
 
-    def backward_begins(self, nodes: Iterable[Any]) -> None:
-        """The backward of ``nodes`` begins: each node that it may run gets a hook.
-
-        No node is kept: the tensors of some would live longer.
-        """
+    def follow(self, node: Any) -> None:
+        """A backward begins that may run ``node``, which gets a hook."""
         lines = self._own.lines
-        if not lines:
-            return
-        waiting, seen = [*nodes], set()
-        while waiting:
-            node = waiting.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            waiting += [one for one, _ in node.next_functions if one is not None]
-            if node.name().endswith("AccumulateGrad") or _HAS_HOOK in node.metadata:
-                continue
+        if lines and _HAS_HOOK not in node.metadata:
             node.metadata[_HAS_HOOK] = True
             line = lines.get(node._sequence_nr()) if _has_kernel(node) else None
             node.register_prehook(self._hook(line))

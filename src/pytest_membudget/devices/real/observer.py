@@ -153,10 +153,8 @@ class RunObserver(Hooks):
         caller, self._caller = self._caller, self._users_line()
         self.log.renew()
         nodes: list[Any] = [tensor.grad_fn for tensor in tensors_in(outputs) if tensor.grad_fn is not None]
-        for leaf in _leaves(nodes):
-            self.roles.see_leaf(leaf)
         handles = [node.register_prehook(self._backward_begins) for node in nodes]
-        self.forward_lines.backward_begins(nodes)
+        self._see_graph(nodes)
         self._note(Ledger.mark, ())
         try:
             yield
@@ -169,6 +167,17 @@ class RunObserver(Hooks):
                 self._note(Ledger.end_backward, ())
                 self._end_step(StepKind.BACKWARD, None)
             self._changed()
+
+    def _see_graph(self, nodes: Iterable[Any]) -> None:
+        """What the backward of ``nodes`` may run: its leaves, and the lines that made its nodes.
+
+        None is kept while it runs: the tensors of some would live longer.
+        """
+        for node in _graph(nodes):
+            if node.name().endswith("AccumulateGrad"):
+                self.roles.see_leaf(node.variable)
+            else:
+                self.forward_lines.follow(node)
 
     def _users_line(self) -> Line | None:
         """The running line; in a backward's threads the line that called the outer backward."""
@@ -223,14 +232,13 @@ class RunObserver(Hooks):
         return State(phase, module, self.modules.root_call, line, forward)
 
 
-def _leaves(nodes: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """The leaves of the graph whose last nodes these are."""
+def _graph(nodes: Iterable[Any]) -> Iterator[Any]:
+    """The nodes from ``nodes`` on, each once."""
     found = set(nodes)
     ahead = [*found]
     while ahead:
         node = ahead.pop()
-        if node.name().endswith("AccumulateGrad"):
-            yield node.variable
+        yield node
         for before, _ in node.next_functions:
             if before is not None and before not in found:
                 found.add(before)
