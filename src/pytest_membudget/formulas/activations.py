@@ -14,7 +14,7 @@ from .model_states import TYPE_BYTES, is_adapted
 from .ranks import Rank, expert_tensor_degree
 
 #: Attention whose scores are matrices in memory.
-_UNFUSED = ("eager", "math")
+UNFUSED = ("eager", "math")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,7 @@ def _norms(layer: Layer, hidden: int, rank: Rank) -> float:
     """Inputs of the norms, and a byte a number of the dropouts' masks.
 
     RMSNorm written in operators, as transformers, torchtune and torchtitan of 2024 have it, keeps its input
-    in
-    fp32, and where its weight is trained what it is multiplied with; a kernel or compiled code the input
+    in fp32, and where its weight is trained what it is multiplied with; a kernel or compiled code the input
     alone.
     """
     size = element_type(rank)
@@ -98,7 +97,7 @@ def _attention(attention: Attention, rank: Rank) -> float:
     size, latent = element_type(rank), attention.latent
     found = size * (attention.heads + attention.kv_heads) * attention.head_dim
     found += size * attention.kv_heads * attention.value_dim
-    output = size if rank.job.attention not in _UNFUSED else linear_type(("o_proj",), rank)
+    output = size if rank.job.attention not in UNFUSED else linear_type(("o_proj",), rank)
     found += output * attention.heads * attention.value_dim
     if latent is not None:  # each narrow projection's output, and its norm's
         found += 2 * size * (latent.kv_rank + (latent.query_rank or 0)) + size * latent.rope_dim
@@ -136,7 +135,7 @@ def _scores(layer: Layer, rank: Rank) -> float:
     transformers' eager attention has its softmax in fp32 and a copy in 16 bits; Megatron-LM's kernel does
     not.
     """
-    if rank.job.attention not in _UNFUSED:
+    if rank.job.attention not in UNFUSED:
         return 0
     size = element_type(rank)
     one = 2 * size + 1 if layer.dropout else size

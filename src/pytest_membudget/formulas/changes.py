@@ -11,6 +11,7 @@ from typing import Final
 from ..errors import UsageMistake
 from ..scenarios.job import Adapter, Checkpointing, Job
 from ..units import gib_text
+from .activations import UNFUSED
 from .peaks import figures_of
 
 #: Sequences that are tried at most.
@@ -118,7 +119,7 @@ def _is_trained(job: Job) -> bool:
 
 
 def _attention(job: Job) -> Iterator[Change]:
-    if job.attention in ("math", "eager"):
+    if job.attention in UNFUSED:
         yield "flash attention", "faster", replace(job, attention="flash")
 
 

@@ -65,7 +65,8 @@ class Attention:
     @property
     def cached(self) -> int:
         """Numbers that a KV cache holds for a token of a layer, as transformers caches them: keys and values
-        of every key head, also with latent attention (5.23.0)."""
+        of every key head, also with latent attention (5.23.0).
+        """
         return self.kv_heads * (self.head_dim + self.value_dim)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..components import ACTIVATIONS, PARAMETERS, TEMPORARIES, WORKSPACES
-from .activations import element_type
+from .activations import UNFUSED, element_type
 from .model_states import States
 from .moments import WORKSPACE_BYTES, Moment
 from .ranks import Rank
@@ -47,6 +47,6 @@ def _working_bytes(rank: Rank, tokens: int) -> float:
         block, attention = layer.block, layer.attention
         width = block.matrices * (block.intermediate * (block.per_token or 1) + block.shared)
         heads = 2 * attention.heads * attention.head_dim + attention.cached
-        scores = 2 * attention.heads * tokens if job.attention in ("eager", "math") else 0
+        scores = 2 * attention.heads * tokens if job.attention in UNFUSED else 0
         most = max(most, (max(width, heads + scores)) / tensor)
     return job.micro_batch * tokens * size * (2 * hidden + most)

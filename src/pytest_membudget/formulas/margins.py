@@ -48,9 +48,7 @@ def margin_of(job: Job, metric: str) -> float:
 
 
 def kinds_of(job: Job) -> Iterator[str]:
-    """The kinds of ``job``; a distillation, of which no peak is published, counts with the least known
-    one.
-    """
+    """The kinds of ``job``; a distillation, of which no peak is published, counts with the least known."""
     is_megatron = job.model.source == "megatron"
     if job.generation is not None:
         yield "inference"

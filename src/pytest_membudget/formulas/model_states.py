@@ -23,8 +23,7 @@ _STATE_BLOCKS: Final = {8: 256, 4: 128}
 #: bitsandbytes keeps states of tensors with fewer numbers in 32 bits (``min_8bit_size``).
 _LEAST_NUMBERS: Final = 4096
 #: NF4 (arXiv:2305.14314, section 3): 64 weights share an fp32 scale; doubly quantised the scale has 8 bits,
-#: and
-#: 256 of them share one in fp32.
+#: and 256 of them share one in fp32.
 _NF4_BYTES: Final = {"nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1 / 64 + 4 / (64 * 256)}
 #: Kinds of data parallelism that share parameters, gradients and states, by what each shares.
 _SHARES_PARAMETERS: Final = ("fsdp2", "zero3")

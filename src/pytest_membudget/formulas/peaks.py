@@ -152,9 +152,7 @@ def _recomputed_bytes(rank: Rank) -> float:
 
 
 def _gathered_bytes(rank: Rank) -> float:
-    """Whole parameters of the layers that run, and of the ends, where ranks share them; a dequantised
-    linear.
-    """
+    """Whole parameters of the layers that run and of the ends, if they are shared; a dequantised linear."""
     adapter, is_quantised = (
         rank.job.adapter,
         rank.job.adapter is not None and rank.job.adapter.base is not None,
@@ -173,8 +171,8 @@ def _gathered_bytes(rank: Rank) -> float:
 
 def _keeps_whole(rank: Rank) -> bool:
     """Whether all parameters stay whole from forward to backward: as written, and between the micro-batches
-    of
-    a pipeline (torch.distributed.pipelining, 2.13: neither reshards nor reduces before the last)."""
+    of a pipeline (torch.distributed.pipelining, 2.13: neither reshards nor reduces before the last).
+    """
     is_pipeline = rank.job.degrees.pipeline_parallel_degree > 1
     return is_pipeline or not rank.job.data_parallel.reshards_after_forward
 
@@ -195,8 +193,8 @@ def _layer_elements(rank: Rank) -> float:
 
 def _whole_gradient_bytes(rank: Rank) -> float:
     """A layer's whole gradients, and their copy in the type that they are reduced in; in a pipeline all
-    layers',
-    which add up over micro-batches."""
+    layers', which add up over micro-batches.
+    """
     if not _shares_parameters(rank) or rank.job.adapter is not None:
         return 0
     precision = rank.job.precision

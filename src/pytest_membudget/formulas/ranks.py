@@ -1,6 +1,4 @@
-"""A rank of a job: its pipeline stage, its part of each tensor, and how many ranks share that part's
-states.
-"""
+"""A rank of a job: its pipeline stage, its part of each tensor, and how many ranks share its states."""
 
 from __future__ import annotations
 
@@ -145,8 +143,8 @@ def data_ranks(rank: Rank) -> int:
 
 def expert_tensor_degree(rank: Rank) -> int:
     """Ranks that split each expert: Megatron-LM's as it splits other layers; else none with expert
-    parallelism
-    (torchtitan's ``expert_tensor_parallel_degree`` is 1)."""
+    parallelism (torchtitan's ``expert_tensor_parallel_degree`` is 1).
+    """
     degrees = rank.job.degrees
     if rank.is_megatron:
         written = rank.job.model.values.get("expert-tensor-parallel-size")

@@ -51,9 +51,7 @@ def decoder_of(model: Model) -> Decoder:
 
 
 def _megatron(values: Mapping[str, Any], where: str) -> Decoder:
-    """The GPT of Megatron-LM's arguments (megatron/training/arguments.py, core_v0.13), by their usual
-    values.
-    """
+    """The GPT of Megatron-LM's arguments (megatron/training/arguments.py, core_v0.13), with its defaults."""
     for name in ("num-layers", "hidden-size", "num-attention-heads"):
         if name not in values:
             raise UsageMistake(f"{where}: {name} is missing; write it as on Megatron-LM's command line")
