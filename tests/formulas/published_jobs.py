@@ -1,9 +1,8 @@
-"""Published peaks of jobs that formulas can say: none of them was used to write or to fit a formula.
+"""Published peaks of jobs that formulas can say; none was used to fit a formula.
 
 An entry is a figure that somebody measured on a GPU and published, in bytes, and the job that it was measured
-of
-as far as the source says it. Where a choice of a formula was
-looked up in such a job's code, ``SEEN`` names it: the errors of docs/accuracy.md are those of the others.
+of as far as the source says it. ``SEEN`` names those in whose code a choice of a formula was looked up: the
+errors of docs/accuracy.md are those of the others.
 """
 
 import json
