@@ -88,6 +88,53 @@ def on_side_streams(rows: int) -> None:
         optimizer.zero_grad()
 
 
+def on_a_stream_that_is_behind() -> None:
+    """A block that a sleeping stream uses is freed and wanted again: it is not to be had before it wakes."""
+    for _ in range(UPDATES):
+        torch.cuda.synchronize()
+        side, x = torch.cuda.Stream(), torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(2 * 10**9)  # type: ignore[no-untyped-call]  # cycles: about a second
+        x.record_stream(side)
+        del x
+        torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")
+
+
+def in_a_graph(rows: int) -> None:
+    """Forward and backward captured in a CUDA graph, played twice with an update in between."""
+    with on_cuda():
+        model = nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024))
+        x = torch.randn(rows, 1024)
+    optimizer, side = adamw(model.parameters()), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        backward(model(x).square().mean())
+    torch.cuda.current_stream().wait_stream(side)
+    optimizer.zero_grad()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        backward(model(x).square().mean())
+    for _ in range(UPDATES):
+        graph.replay()
+        optimizer.step()
+
+
+def compiled(rows: int) -> None:
+    """A residual stack through ``torch.compile``, in float32 with bfloat16 autocast."""
+    with on_cuda():
+        layers = [nn.Sequential(nn.LayerNorm(1024), nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024))
+                  for _ in range(4)]  # fmt: skip
+        model, x = nn.ModuleList(layers), torch.randn(rows, 1024)
+
+    def stack(values: Tensor) -> Tensor:
+        for layer in layers:
+            values = values + F.dropout(layer(values), 0.1)
+        return values.square().mean()
+
+    run = torch.compile(stack)
+    trained(model, lambda: run(x), autocast=torch.bfloat16)
+
+
 def varying_lengths(freed: bool = False) -> None:
     """A stack of linear layers over sequences that grow, shrink and grow: segments of many sizes."""
     with on_cuda():

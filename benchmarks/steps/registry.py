@@ -172,6 +172,9 @@ LAYERS = (
          {"layers": 16, "segments": 4, "rows": 8192}),
     Step("tables", "layers", "tables", 0.5, {"rows": 4096}),
     Step("side-stream", "layers", "on_side_streams", 0.7, {"rows": 4096}),
+    Step("stream-behind", "layers", "on_a_stream_that_is_behind", 0.2),
+    Step("cuda-graph", "layers", "in_a_graph", 1, {"rows": 4096}),
+    Step("compiled", "layers", "compiled", 1, {"rows": 4096}, seconds=10),
 )  # fmt: skip
 
 ALLOCATOR_SETTINGS = tuple(
