@@ -53,7 +53,8 @@ HOST_SIZE_READ: Final = CaveatKind("host-size-read", UNCHECKED, SIZE_READ.remedy
 DEPENDS: Final = CaveatKind(
     "depends",
     UNCHECKED,
-    "say what is read, with pytest_membudget.assume(value=...) and its like, or give random numbers a seed",
+    "say what is read, with pytest_membudget.assume(value=...) and its like, give random numbers a seed, "
+    "or wait for the stream (torch.cuda.Stream.synchronize)",
 )
 WORST_CASE: Final = CaveatKind("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = CaveatKind("given", ASSUMED)

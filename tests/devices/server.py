@@ -54,7 +54,10 @@ def run(device, module, order):
     libraries, body = StandInLibraries(), getattr(module, order["name"])
     libraries.set_cards(cards_text(gpu, order["count"], unlimited=unlimited))
     if device is None:
-        return {"value": body(*order["args"]), "not_modelled": libraries.not_modelled()}
+        return {
+            "value": body(*order["args"]),
+            "not_modelled": libraries.not_modelled() + libraries.refused(),
+        }
     device.gpu = gpu
     device.begin(gpu, limited=not unlimited, **order["ranks"])
     value = body(*order["args"])

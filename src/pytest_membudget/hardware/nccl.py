@@ -77,7 +77,7 @@ _NVSWITCH: Final = {
     10: NcclNode(32, 32, 24),
 }
 """By major capability; as many for two cards as for four (NVIDIA/nccl#964)."""
-_NVSWITCH_CARDS: Final = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB"})
+NVSWITCH_CARDS: Final = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB"})
 _PCIE: Final = NcclNode(2, 2, 0, on_device=False)
 """NVIDIA/nccl-tests#228 (8 cards by SHM), NVIDIA/nccl#1773 (8 cards by P2P): two channels both."""
 _ALONE: Final = NcclNode(64, 64, 0)
@@ -120,7 +120,7 @@ def node_of(gpu: Gpu) -> NcclNode | None:
     """The node that ``gpu`` is usually in: with NVSwitches for the SXM cards, else PCIe without NVLink."""
     if kernel_bytes(gpu) is None:
         return None
-    return _NVSWITCH[gpu.capability[0]] if gpu.name in _NVSWITCH_CARDS else _PCIE
+    return _NVSWITCH[gpu.capability[0]] if gpu.name in NVSWITCH_CARDS else _PCIE
 
 
 def kernel_bytes(gpu: Gpu) -> int | None:

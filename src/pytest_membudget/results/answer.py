@@ -30,6 +30,8 @@ UNKNOWN_DATA: Final = "data"
 FLOATS: Final = "floating-point numbers"
 UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
+STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
+PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
 
 
 @dataclass(frozen=True, slots=True)

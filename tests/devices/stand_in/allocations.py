@@ -23,7 +23,8 @@ def peak_of(run):
 
 def not_modelled():
     """The names recorded so far, sorted."""
-    return sorted(StandInLibraries().not_modelled())
+    libraries = StandInLibraries()
+    return sorted([*libraries.not_modelled(), *libraries.refused()])
 
 
 def requests(call):

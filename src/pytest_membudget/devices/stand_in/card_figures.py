@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ...hardware.gpus import Gpu
+from ...hardware.nccl import NVSWITCH_CARDS
 from ...units import KIB, MIB
 
 
@@ -92,6 +93,17 @@ def figures_of(gpu: Gpu) -> CardFigures:
         memory_clock_khz=memory_clock_mhz * 1000,
         memory_bus_bits=bus_bits,
     )
+
+
+def peers_of(gpu: Gpu) -> int:
+    """Whether a card reaches the memory of others in its node: 1 it does, 0 it does not, 2 by the machine.
+
+    Cards on NVSwitch do (NVIDIA/nccl#1685). GeForce cards' driver does not let them ("GPU not supported",
+    noonghunna/club-3090#1130; NVIDIA/nccl#1127). Of others it depends on bridges, slots and IOMMU.
+    """
+    if gpu.name in NVSWITCH_CARDS:
+        return 1
+    return 0 if figures_of(gpu).name.startswith("NVIDIA GeForce") else 2
 
 
 def _known_capability(capability: tuple[int, int]) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -32,6 +32,12 @@ from .values.variants import VARIANT
 
 if TYPE_CHECKING:
     from .ranks.ranks import StandInRanks
+
+#: Of a function of NVIDIA's libraries.
+REFUSED: Final = (
+    "{} was called, which the stand-in refuses: leave the call out of the test, or measure it on a GPU "
+    "(--membudget-measure=require)"
+)
 
 
 def made_for(order: Mapping[str, Any]) -> StandInDevice:
@@ -84,7 +90,7 @@ class StandInDevice(Device):
 
     def refused(self) -> list[str]:
         """What was refused in this process that a GPU would have done, each with its place."""
-        return self._values.refused()
+        return [*self._values.refused(), *map(REFUSED.format, self._libraries.refused())]
 
     def begin(
         self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, rank0_broadcasts: str = ""
@@ -106,10 +112,11 @@ class StandInDevice(Device):
         """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
         VARIANT.begin(variant, steady)
         self._draws.begin(variant)
+        self._libraries.vary(other=variant > 0)
 
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure."""
-        return [*self._values.unknown(), *self._draws.drawn()]
+        return [*self._values.unknown(), *self._libraries.asked(), *self._draws.drawn()]
 
     def last_read(self) -> str:
         """The line of the last read of what nobody knows."""

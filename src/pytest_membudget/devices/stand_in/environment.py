@@ -13,7 +13,7 @@ from ...hardware.gpus import Gpu
 from ...units import GIB
 from ..torch_build.build import TorchBuild, environments_torch
 from .building import NAMED, Built
-from .card_figures import figures_of
+from .card_figures import figures_of, peers_of
 from .linked.libraries import NOTHING_LINKED, linked_libraries
 
 CARDS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CARDS"
@@ -48,6 +48,7 @@ def cards_text(gpu: Gpu, count: int = 1, *, unlimited: bool = False) -> str:
         "clock_khz": figures.clock_khz,
         "memory_clock_khz": figures.memory_clock_khz,
         "memory_bus_bits": figures.memory_bus_bits,
+        "peers": peers_of(gpu),
         "context_bytes": gpu.context_bytes,
         "capacity_bytes": UNLIMITED_BYTES if unlimited else gpu.usable_bytes,
     }

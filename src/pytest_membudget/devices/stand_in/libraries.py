@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Final
+
+from ...results.answer import PEERS, STREAMS
+
+#: By ``enum unknown`` of ``native/unknown.h``.
+_UNKNOWN: Final = {1: STREAMS, 2: PEERS}
 
 
 class StandInLibraries:
@@ -12,6 +18,7 @@ class StandInLibraries:
         self._own = ctypes.CDLL(None)
         self._own.stand_in_set_cards.argtypes = [ctypes.c_char_p]
         self._own.stand_in_not_modelled.restype = ctypes.c_void_p
+        self._own.stand_in_refused.restype = ctypes.c_void_p
         self._own.stand_in_free_text.argtypes = [ctypes.c_void_p]
 
     def card_count(self) -> int:
@@ -26,9 +33,24 @@ class StandInLibraries:
         if self._own.stand_in_set_cards(text.encode()) != 0:
             raise RuntimeError(f"the stand-in does not take these cards: {text}")
 
+    def vary(self, *, other: bool) -> None:
+        """A test begins. ``other``: what nobody knows of the machine is not answered as is plausible."""
+        self._own.stand_in_vary(other)
+
+    def asked(self) -> list[str]:
+        """What nobody knows of the machine, and code has asked."""
+        asked = self._own.stand_in_asked()
+        return [text for bit, text in _UNKNOWN.items() if asked & bit]
+
     def not_modelled(self) -> list[str]:
         """The functions that were called and whose memory is not known."""
-        text = self._own.stand_in_not_modelled()
+        return self._names(self._own.stand_in_not_modelled())
+
+    def refused(self) -> list[str]:
+        """The functions that were called and that refused what a card would have done."""
+        return self._names(self._own.stand_in_refused())
+
+    def _names(self, text: int) -> list[str]:
         names = ctypes.string_at(text).decode().split("\n")
         self._own.stand_in_free_text(text)
         return [name for name in names if name]

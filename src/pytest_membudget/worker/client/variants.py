@@ -8,15 +8,26 @@ from dataclasses import dataclass, replace
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
 from ...memory_report import MemoryReport, Variant
-from ...results.answer import BOUNDS, FAILED, FLOATS, UNIT_DRAWS, UNKNOWN_DATA, Answer, Request
+from ...results.answer import (
+    BOUNDS,
+    FAILED,
+    FLOATS,
+    PEERS,
+    STREAMS,
+    UNIT_DRAWS,
+    UNKNOWN_DATA,
+    Answer,
+    Request,
+)
 from ...units import gib_text
 
 Ask = Callable[[Request], Answer]
 
 #: Of these a second further run has another end.
 _OF_TWO_ENDS = {FLOATS, UNIT_DRAWS, BOUNDS}
+_OF_MACHINE = {STREAMS, PEERS}
 #: Texts of ``Answer.unknown`` that are no module's name.
-_OF_DATA = {UNKNOWN_DATA, *_OF_TWO_ENDS}
+_OF_NO_MODULE = {UNKNOWN_DATA, *_OF_TWO_ENDS, *_OF_MACHINE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
 _READS = (READ, SIZE_READ, DRAWN)
 _VARIED = (*_READS, WORST_CASE)
@@ -83,7 +94,9 @@ class _Compared:
                 yield one
             elif one.kind is WORST_CASE and (not differ or any(differ)):
                 yield one if self.most is self.first else self._depending(one.text)
-        modules = ", ".join(name for name in self.first.unknown if name not in _OF_DATA)
+        modules = ", ".join(name for name in self.first.unknown if name not in _OF_NO_MODULE)
+        if depends:
+            yield from (self._depending(what) for what in self.first.unknown if what in _OF_MACHINE)
         if modules and depends:
             yield self._depending(f"random numbers that the host draws ({modules})")
         yield from (one for one in self.most.report.caveats if one.kind not in _VARIED)

@@ -108,7 +108,7 @@ CODE = """
 import ctypes
 OLD = [b'11', b'12']
 written, own = ctypes.CDLL({path!r}), ctypes.CDLL(None)
-own.stand_in_not_modelled.restype = own.dlvsym.restype = ctypes.c_char_p
+own.stand_in_refused.restype = own.dlvsym.restype = ctypes.c_char_p
 own.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
 print({printed})
 """
@@ -119,7 +119,7 @@ print({printed})
     [
         # CUSPARSE_STATUS_NOT_SUPPORTED
         (
-            "written.cusparseAxpby(1, 2), written.cusparsePlain(), own.stand_in_not_modelled().decode()",
+            "written.cusparseAxpby(1, 2), written.cusparsePlain(), own.stand_in_refused().decode()",
             ["10", "10", "cusparseAxpby", "cusparsePlain"],
         ),
         # versions are told apart

@@ -50,7 +50,7 @@ def test_each_soname_that_torch_needs_is_written_but_cudnn_s(cuda_build, torch_f
     """No file's name makes torch load the real ones: it looks for "libcudart.so" in /proc/self/maps."""
     linked = linked_libraries(torch_folder, cuda_build, environment)
 
-    names = {"libcuda.so.1", *needed_sonames(torch_folder)}
+    names = {"libcuda.so.1", "libnvidia-ml.so.1", *needed_sonames(torch_folder)}
     assert any(name.startswith("libcublas.so.") for name in names)
     assert sonames_of(linked.paths) == {name for name in names if not name.startswith("libcudnn.")}
     assert not [path for path in linked.paths if "libcudart.so" in str(path)]
@@ -185,8 +185,8 @@ BODIES = ["step", "solve", "transform", "multiply_sparse", "compile_kernels"]
 OWN = """
 import ctypes, sys
 own = ctypes.CDLL(None)
-own.stand_in_not_modelled.restype = ctypes.c_char_p
-print({printed}, own.stand_in_not_modelled().decode())
+own.stand_in_not_modelled.restype = own.stand_in_refused.restype = ctypes.c_char_p
+print({printed}, own.stand_in_not_modelled().decode(), own.stand_in_refused().decode())
 """
 
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from ..building import Built, CannotBuild
 from ..keeping import CannotKeep, kept_folder
-from .driver_names import DRIVER, asking_libraries, driver_names
 from .elf_reader import NotSharedObject, defined_functions, needed_symbols, read_shared_object
 from .elf_writer import written_library
 from .installed import find_installed, folders_of
+from .looked_up_names import LOOKED_UP, asking_files, looked_up_names
 from .release_numbers import ReleaseNumbers, release_numbers
 
 #: Sonames of NVIDIA's: cudart, cublas, cudnn, cupti, nvrtc, nvshmem, nccl ...
@@ -77,7 +77,7 @@ def linked_libraries(torch: Path, built: Built, environment: Mapping[str, str]) 
 
 def _needs_of(folder: Path) -> _Torch:
     libraries = tuple(path for path in sorted(folder.glob("*.so*")) if not _NVIDIA.match(path.name))
-    sonames: dict[str, None] = {DRIVER: None}  # loaded by name where it is not linked
+    sonames: dict[str, None] = dict.fromkeys(LOOKED_UP)  # loaded by name where it is not linked
     versions: dict[str, dict[str, None]] = {}
     search_path: dict[str, None] = {}
     for path in libraries:
@@ -99,7 +99,10 @@ def _key(torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built
     hashed = hashlib.sha256(platform.machine().encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         hashed.update(source.read_bytes())
-    for path in (torch / "version.py", *needs.libraries, *installed.values(), built.library.resolve()):
+    asking = [path for soname in LOOKED_UP for path in asking_files(soname, torch / "lib", installed)]
+    for path in (
+        torch / "version.py", *needs.libraries, *installed.values(), *asking, built.library.resolve(),
+    ):  # fmt: skip
         status = path.stat()
         hashed.update(f"\n{path}:{status.st_size}:{status.st_mtime_ns}".encode())
     return hashed.hexdigest()[:24]
@@ -108,8 +111,9 @@ def _key(torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built
 def _write(folder: Path, torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built) -> None:
     own = defined_functions(built.library)
     refusing = _refused_names(needs, installed, own)
-    asked_for = driver_names(asking_libraries(torch / "lib", installed))
-    refusing[DRIVER] |= dict.fromkeys(sorted(asked_for - own))
+    for soname in LOOKED_UP:
+        asked_for = looked_up_names(soname, asking_files(soname, torch / "lib", installed))
+        refusing[soname] |= dict.fromkeys(sorted(asked_for - own))
     written = [soname for soname in needs.sonames if not (_CUDNN.match(soname) and soname in installed)]
     for soname in written:
         content = written_library(
@@ -162,7 +166,7 @@ def _owner_of(name: str, sonames: Iterable[str]) -> str | None:
 def _beginning_of(soname: str) -> str:
     """What the names of a library's functions begin with: ``nvshmem`` of libnvshmem_host.so.3."""
     stem = soname.removeprefix("lib").split(".")[0].split("_")[0].lower()
-    return {"cudart": "cuda", "cuda": "cu"}.get(stem, stem)
+    return {"cudart": "cuda", "cuda": "cu", "nvidia-ml": "nvml"}.get(stem, stem)
 
 
 def _read_list(folder: Path) -> LinkedLibraries | None:

@@ -5,6 +5,7 @@
 #include "contexts.h"
 #include "errors.h"
 #include "memory.h"
+#include "refuse.h"
 #include "tables.h"
 
 /* cudaMemoryType */
@@ -66,7 +67,6 @@ SUCCEEDS(cudaMemPrefetchAsync)
 SUCCEEDS(cudaMemAdvise)
 
 /* A memory of another process is not there; PyTorch then says that it cannot share the tensor. */
-#define NOT_SHARED(name) \
-    EXPORTED int name(void) { return runtime_result(NOT_SUPPORTED); }
+#define NOT_SHARED(name) REFUSED("libcudart", name)
 EACH(NOT_SHARED, cudaIpcGetMemHandle, cudaIpcOpenMemHandle, cudaIpcCloseMemHandle, cudaIpcGetEventHandle,
      cudaIpcOpenEventHandle)

@@ -33,6 +33,7 @@ static const struct field {
     FIELD(clock_khz, WHOLE),
     FIELD(memory_clock_khz, WHOLE),
     FIELD(memory_bus_bits, WHOLE),
+    FIELD(peers, WHOLE),
     FIELD(context_bytes, BYTES),
     FIELD(capacity_bytes, BYTES),
 };

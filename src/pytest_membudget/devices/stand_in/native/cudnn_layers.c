@@ -6,6 +6,7 @@
 
    Prototypes: cudnn_ops.h, cudnn_adv.h and cudnn_cnn.h of cuDNN 9.26. */
 #include "cudnn.h"
+#include "refuse.h"
 
 EACH(SUCCEEDS, cudnnActivationBackward, cudnnActivationForward, cudnnAddTensor,
      cudnnBatchNormalizationBackward, cudnnBatchNormalizationBackwardEx,
@@ -24,7 +25,7 @@ EACH(SUCCEEDS, cudnnActivationBackward, cudnnActivationForward, cudnnAddTensor,
 
 /* Sizes and choices that nobody has looked at. PyTorch asks for a convolution's algorithm here only under
    TORCH_CUDNN_V8_API_DISABLED=1 (aten/src/ATen/native/cudnn/Conv_v7.cpp). */
-#define CUDNN_REFUSED(name) REFUSED(name, CUDNN_NOT_SUPPORTED)
+#define CUDNN_REFUSED(name) REFUSED("libcudnn", name)
 EACH(CUDNN_REFUSED, cudnnBuildRNNDynamic, cudnnFindConvolutionBackwardDataAlgorithm,
      cudnnFindConvolutionBackwardDataAlgorithmEx, cudnnFindConvolutionBackwardFilterAlgorithm,
      cudnnFindConvolutionBackwardFilterAlgorithmEx, cudnnFindConvolutionForwardAlgorithm,

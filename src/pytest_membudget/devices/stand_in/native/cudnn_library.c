@@ -21,7 +21,8 @@ static void *library;
 static char version_text[32];
 static atomic_bool asked;
 
-static int refuse(void) { return CUDNN_NOT_INITIALIZED; }
+/* torch says of this status that its cuDNN is not here, and how to get it (device.py). */
+static int not_here(void) { return CUDNN_NOT_INITIALIZED; }
 
 static void load(void) {
     const char *name = "libcudnn.so.9"; /* the one soname of cuDNN 9.x */
@@ -45,8 +46,8 @@ void *cudnn_real(const char *name) {
     void *function = find(name);
     if (function)
         return function;
-    not_modelled(name);
-    return (void *)refuse;
+    stand_in_refuse("libcudnn", name);
+    return (void *)not_here;
 }
 
 void cudnn_was_asked(void) {

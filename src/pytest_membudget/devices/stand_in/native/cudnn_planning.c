@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "cudnn.h"
+#include "refuse.h"
 
 enum { TYPE_HANDLE = 0, TYPE_BACKEND_DESCRIPTOR = 15 }; /* cudnnBackendAttributeType_t */
 
@@ -116,11 +117,9 @@ EXPORTED int cudnnBackendSetAttribute(void *descriptor, int name, int type, int6
 static int set_device(void *descriptor, int device_attribute) {
     int (*set)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
     void *device = cudnn_device_properties(current_device());
-    if (!device) {
-        /* Before 9.8, or a release that wants to know more: a caller would blame its own operation. */
-        not_modelled("cudnnBackendFinalize (this cuDNN does not take the description of a card)");
-        return CUDNN_NOT_SUPPORTED;
-    }
+    if (!device) /* before 9.8, or a release that wants to know more: a caller would blame its own operation */
+        return (int)stand_in_refuse(
+            "libcudnn", "cudnnBackendFinalize (this cuDNN does not take the description of a card)");
     return set(descriptor, device_attribute, TYPE_BACKEND_DESCRIPTOR, 1, &device);
 }
 
@@ -141,5 +140,5 @@ EXPORTED int cudnnBackendExecute(void *handle, void *plan, void *variant_pack) {
     return handle ? SUCCESS : CUDNN_BAD_PARAM;
 }
 
-REFUSED(cudnnBackendPopulateCudaGraph, CUDNN_NOT_SUPPORTED)
-REFUSED(cudnnBackendUpdateCudaGraph, CUDNN_NOT_SUPPORTED)
+REFUSED("libcudnn", cudnnBackendPopulateCudaGraph)
+REFUSED("libcudnn", cudnnBackendUpdateCudaGraph)

@@ -4,6 +4,7 @@
 
    Prototypes: cudnn_adv.h and cudnn_ops.h of cuDNN 9.26. */
 #include "cudnn.h"
+#include "refuse.h"
 
 EXPORTED int cudnnDropoutGetStatesSize(void *handle, size_t *bytes) {
     const struct card *card = card_at(current_device());
@@ -52,7 +53,7 @@ EXPORTED int cudnnGetRNNTempSpaceSizes(void *handle, void *rnn, int mode, void *
     if (status && status != CUDNN_EXECUTION_FAILED_CUDART)
         return status;
     if (workspace == SIZE_MAX || reserve == SIZE_MAX)
-        return status ? status : CUDNN_NOT_SUPPORTED;
+        return status ? status : (int)stand_in_refuse("libcudnn", "cudnnGetRNNTempSpaceSizes");
     if (workspace_bytes)
         *workspace_bytes = workspace;
     if (reserve_bytes)

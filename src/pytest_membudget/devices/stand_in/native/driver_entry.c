@@ -38,11 +38,13 @@ static void *find_function(const char *name, int version) {
 
 static int entry_point(const char *name, void **function, int version) {
     *function = find_function(name, version);
+    if (!*function)
+        note_refused(name);
     return *function ? SUCCESS : SYMBOL_NOT_FOUND;
 }
 
-/* What is not found is not recorded: the runtime that cuDNN has linked in looks up every function that there
-   is, and calls none. */
+/* What cuDNN and PyTorch look up was written to refuse when it is called (devices/stand_in/linked); a name
+   that is not even there, other code has asked for. */
 EXPORTED int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
                                  int *status) {
     int error = entry_point(name, function, version);
@@ -59,8 +61,6 @@ EXPORTED int cuGetProcAddress(const char *name, void **function, int version, ui
 EXPORTED int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                               unsigned long long flags, int *status) {
     int error = entry_point(name, function, (int)version);
-    if (error)
-        not_modelled(name);
     if (status)
         *status = error ? 1 : 0; /* cudaDriverEntryPointSymbolNotFound */
     return SUCCESS;
@@ -71,8 +71,12 @@ EXPORTED int cudaGetDriverEntryPoint(const char *name, void **function, unsigned
     return cudaGetDriverEntryPointByVersion(name, function, (unsigned)cuda_version(), flags, status);
 }
 
-/* The driver's private tables are not ours to imitate: libraries with the runtime linked in do not start. */
+/* The driver's private tables are not ours to imitate: libraries with the runtime linked in do not start.
+   cuDNN's is not to: what it would run decides no size. */
 EXPORTED int cuGetExportTable(const void **table, const void *id) {
+    Dl_info caller;
     *table = NULL;
+    if (!dladdr(__builtin_return_address(0), &caller) || !strstr(caller.dli_fname, "libcudnn"))
+        note_refused("cuGetExportTable");
     return SYMBOL_NOT_FOUND;
 }

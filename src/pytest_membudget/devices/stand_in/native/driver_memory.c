@@ -7,6 +7,7 @@
 #include "contexts.h"
 #include "errors.h"
 #include "memory.h"
+#include "refuse.h"
 #include "tables.h"
 
 EXPORTED int cuMemAlloc_v2(void **memory, size_t bytes) {
@@ -78,6 +79,7 @@ enum {
     OF_SIZE,
     OF_MAPPED
 };
+enum { UNKNOWN_ATTRIBUTE = -1 };
 /* CUmemorytype */
 enum { ON_HOST = 1, ON_CARD };
 
@@ -109,18 +111,22 @@ static int pointer_attribute(void *value, int attribute, void *pointer) {
         number = (unsigned)known;
         bytes = 4;
         break;
-    default: return NOT_SUPPORTED;
+    default: return UNKNOWN_ATTRIBUTE;
     }
     memcpy(value, &number, bytes);
     return known ? SUCCESS : INVALID_VALUE;
 }
-ALIAS(cuPointerGetAttribute, pointer_attribute)
+
+EXPORTED int cuPointerGetAttribute(void *value, int attribute, void *pointer) {
+    int error = pointer_attribute(value, attribute, pointer);
+    return error == UNKNOWN_ATTRIBUTE ? (int)stand_in_refuse("libcuda", "cuPointerGetAttribute") : error;
+}
 
 /* Unlike the function for one, this succeeds for addresses that CUDA does not know. */
 EXPORTED int cuPointerGetAttributes(unsigned count, const int *attributes, void **values, void *pointer) {
     for (unsigned index = 0; index < count; index++)
-        if (pointer_attribute(values[index], attributes[index], pointer) == NOT_SUPPORTED)
-            memset(values[index], 0, sizeof(int));
+        if (pointer_attribute(values[index], attributes[index], pointer) == UNKNOWN_ATTRIBUTE)
+            return (int)stand_in_refuse("libcuda", "cuPointerGetAttributes");
     return SUCCESS;
 }
 

@@ -20,7 +20,6 @@ enum error {
     PEER_ACCESS_NOT_ENABLED = 705,
     HOST_MEMORY_ALREADY_REGISTERED = 712,
     HOST_MEMORY_NOT_REGISTERED = 713,
-    NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
     CAPTURE_MERGE = 902,
@@ -29,35 +28,25 @@ enum error {
     CAPTURE_WRONG_THREAD = 908,
 };
 
-/* cublasStatus_t, cufftResult, cusolverStatus_t, cusparseStatus_t (cuSPARSELt's too), CUptiResult,
-   nvrtcResult, nvJitLinkResult; curandStatus_t, which has none for what is not supported; CUfileOpError: CUDA
-   12.6 to 13.2. */
+/* cublasStatus_t, cufftResult, cusparseStatus_t (cuSPARSELt's too), CUptiResult, nvrtcResult: CUDA 12.6 to
+   13.2. What says that something is not supported is in refuse.c, and nowhere else. */
 enum {
     CUBLAS_ALLOC_FAILED = 3,
     CUBLAS_INVALID_VALUE = 7,
-    CUBLAS_NOT_SUPPORTED = 15,
     CUFFT_INVALID_PLAN = 1,
     CUFFT_ALLOC_FAILED = 2,
     CUFFT_INVALID_TYPE = 3,
-    CUFFT_NOT_SUPPORTED = 16,
-    CUSOLVER_NOT_SUPPORTED = 9,
     CUSPARSE_ALLOC_FAILED = 2,
-    CUSPARSE_NOT_SUPPORTED = 10,
-    CUPTI_NOT_SUPPORTED = 27,
-    CURAND_INTERNAL_ERROR = 999,
-    CUFILE_PLATFORM_NOT_SUPPORTED = 5007,
+    CUPTI_NO_MORE_RECORDS = 12,
     NVRTC_OUT_OF_MEMORY = 1,
     NVRTC_INVALID_INPUT = 3,
     NVRTC_NAME_NOT_VALID = 10,
-    NVRTC_INTERNAL_ERROR = 11,
-    NVJITLINK_INTERNAL_ERROR = 6,
 };
 
 /* cudnnStatus_t: cudnn_graph.h of cuDNN 9.26. */
 enum {
     CUDNN_NOT_INITIALIZED = 1001,
     CUDNN_BAD_PARAM = 2000,
-    CUDNN_NOT_SUPPORTED = 3000,
     CUDNN_HOST_ALLOCATION_FAILED = 4003,
     CUDNN_EXECUTION_FAILED_CUDART = 5003,
 };
@@ -65,18 +54,16 @@ enum {
 /* nvmlReturn_t: NVML API Reference Guide, release 580. */
 enum {
     NVML_INVALID_ARGUMENT = 2,
-    NVML_NOT_SUPPORTED = 3,
+    NVML_NOT_ON_THIS_CARD = 3,
     NVML_NOT_FOUND = 6,
     NVML_INSUFFICIENT_SIZE = 7,
 };
 
-/* ncclResult_t: nccl.h of NVIDIA/nccl 2.30.7; nvshmemx_status: NVSHMEM 3.4. */
+/* ncclResult_t: nccl.h of NVIDIA/nccl 2.30.7. */
 enum {
     NCCL_UNHANDLED_CUDA_ERROR = 1,
     NCCL_SYSTEM_ERROR = 2,
     NCCL_INVALID_ARGUMENT = 4,
-    NCCL_INVALID_USAGE = 5,
-    NVSHMEM_NOT_SUPPORTED = 3,
 };
 
 /* The runtime keeps the last error of each thread until cudaGetLastError() takes it: every function of the

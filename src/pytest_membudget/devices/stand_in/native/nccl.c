@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "refuse.h"
 #include "tables.h"
 
 #define NO_COLOR (-1) /* NCCL_SPLIT_NOCOLOR */
@@ -108,8 +109,10 @@ ALIAS(ncclCommAbort, ncclCommDestroy)
     EXPORTED int name(const struct communicator *own, int *result) { \
         if (own == NULL)                                             \
             return NCCL_INVALID_ARGUMENT;                            \
-        if (own->field == UNKNOWN || result == NULL)                 \
-            return NCCL_INVALID_USAGE;                               \
+        if (result == NULL)                                          \
+            return NCCL_INVALID_ARGUMENT;                            \
+        if (own->field == UNKNOWN)                                   \
+            return (int)stand_in_refuse("libnccl", #name);           \
         *result = own->field;                                        \
         return SUCCESS;                                              \
     }
@@ -129,8 +132,7 @@ EXPORTED const char *ncclGetErrorString(int result) {
     case SUCCESS: return "no error";
     case NCCL_SYSTEM_ERROR: return "unhandled system error";
     case NCCL_INVALID_ARGUMENT: return "invalid argument";
-    case NCCL_INVALID_USAGE: return "invalid usage, or not modelled by the stand-in";
-    default: return "unknown result code";
+    default: return "not modelled by the stand-in";
     }
 }
 

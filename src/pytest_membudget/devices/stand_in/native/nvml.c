@@ -1,13 +1,14 @@
 /* NVML as far as PyTorch asks: devices, names and memory.
 
-   Source of prototypes, offsets and constants: NVML API Reference Guide, release 580. What is not here is not
-   found, and torch.cuda's utilisation, temperature and clocks say so. */
+   Source of prototypes, offsets and constants: NVML API Reference Guide, release 580. What is not here
+   refuses: torch.cuda's utilisation, temperature and clocks (refuse.c). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "errors.h"
 #include "memory.h"
+#include "peers.h"
 #include "properties.h"
 #include "tables.h"
 
@@ -16,7 +17,7 @@ static int device_of(const void *handle) { return (int)(uintptr_t)handle - 1; }
 EACH(SUCCEEDS, nvmlInit, nvmlInit_v2, nvmlInitWithFlags, nvmlShutdown)
 
 EXPORTED const char *nvmlErrorString(int error) {
-    return error == SUCCESS ? "Success" : error == NVML_NOT_SUPPORTED ? "Not Supported" : "Unknown Error";
+    return error == SUCCESS ? "Success" : error == NVML_NOT_ON_THIS_CARD ? "Not Supported" : "Unknown Error";
 }
 
 EXPORTED int nvmlDeviceGetCount_v2(unsigned *count) {
@@ -109,22 +110,47 @@ EXPORTED int nvmlDeviceGetComputeRunningProcesses(const void *handle, unsigned *
 }
 ALIAS(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetComputeRunningProcesses)
 
+/* nvmlGpuP2PStatus_t */
 EXPORTED int nvmlDeviceGetP2PStatus(void *handle, void *other, int index, int *status) {
-    *status = 1; /* NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED */
+    enum { OK, GPU_NOT_SUPPORTED = 2 };
+    if (!card_at(device_of(handle)) || !card_at(device_of(other)))
+        return NVML_INVALID_ARGUMENT;
+    *status = reaches(device_of(handle), device_of(other)) ? OK : GPU_NOT_SUPPORTED;
     return SUCCESS;
 }
 
-EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, void *answer) {
-    return NVML_NOT_SUPPORTED;
+/* Cards on NVSwitch have 12 links to it of the third generation (A100), 18 of the later ones (nvidia.com,
+   "NVLink and NVLink Switch"); what other cards have depends on the machine, as what they reach does. */
+static int links_of(const void *handle) {
+    const struct card *card = card_at(device_of(handle));
+    return !card || card->peers != 1 ? 0 : card->major == 8 ? 12 : 18;
 }
-ALIAS(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDeviceGetNvLinkRemoteDeviceType)
 
-/* nvmlGpuFabricInfoV_t: its state at byte 28, of which 0 says that the card is in no fabric. PyTorch until
-   2.13 takes any other answer than success for an error, wherever a segment is expandable (get_fabric_access
-   in c10/cuda/PeerToPeerAccess.cpp), which those of an A100 are. */
+/* One answer for all links: a value of an enumeration. */
+static int of_link(const void *handle, unsigned link, int *answer, int value) {
+    if (!card_at(device_of(handle)))
+        return NVML_INVALID_ARGUMENT;
+    if (link >= (unsigned)links_of(handle))
+        return NVML_NOT_ON_THIS_CARD;
+    *answer = value;
+    return SUCCESS;
+}
+
+EXPORTED int nvmlDeviceGetNvLinkState(void *handle, unsigned link, int *active) {
+    return of_link(handle, link, active, 1);
+}
+
+EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, int *type) {
+    return of_link(handle, link, type, 2); /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
+}
+
+/* nvmlGpuFabricInfoV_t: its state at byte 28, of which 0 says that the card is in no fabric, as A100s and
+   H100s are without IMEX. PyTorch until 2.13 takes any other answer than success for an error, wherever a
+   segment is expandable (get_fabric_access in c10/cuda/PeerToPeerAccess.cpp; pytorch#186375 makes a warning of
+   it, for Jetson Orin), and on cards before Hopper such segments work (noonghunna/club-3090#449). */
 EXPORTED int nvmlDeviceGetGpuFabricInfoV(void *handle, char *info) {
     if (!card_at(device_of(handle)))
-        return NVML_NOT_SUPPORTED;
+        return NVML_INVALID_ARGUMENT;
     info[28] = 0;
     return SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "refuse.h"
 #include "tables.h"
 
 /* Not ELF's magic number: nothing is read from it. */
@@ -90,6 +91,6 @@ RESULT(nvrtcGetCUBIN, sizeof image)
 RESULT(nvrtcGetProgramLog, 1) /* an empty text */
 
 /* cuDNN looks these up before it plans, and calls none then: libcudnn_graph.so.9 of 9.20. */
-#define NVRTC_REFUSED(name) REFUSED(name, NVRTC_INTERNAL_ERROR)
+#define NVRTC_REFUSED(name) REFUSED("libnvrtc", name)
 EACH(NVRTC_REFUSED, __nvrtcCPEx, nvrtcGetLTOIR, nvrtcGetLTOIRSize, nvrtcGetNumSupportedArchs,
      nvrtcGetSupportedArchs)

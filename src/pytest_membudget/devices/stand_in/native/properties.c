@@ -143,12 +143,3 @@ EXPORTED int cudaDeviceGetLimit(size_t *value, int limit) {
 }
 ALIAS(cuCtxGetLimit, cudaDeviceGetLimit)
 EACH(SUCCEEDS, cudaDeviceSetLimit, cuCtxSetLimit)
-
-/* A card cannot reach another's memory, so that copies go through the runtime. */
-EXPORTED int cuDeviceCanAccessPeer(int *can, int device, int peer) {
-    *can = 0;
-    return card_at(device) && card_at(peer) ? SUCCESS : INVALID_DEVICE;
-}
-RUNTIME(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *can, int device, int peer), can, device, peer)
-
-EXPORTED int cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return runtime_result(NOT_SUPPORTED); }

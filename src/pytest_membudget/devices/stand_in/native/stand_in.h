@@ -23,6 +23,7 @@ struct card {
     int blocks_per_multiprocessor;
     int clock_khz, memory_clock_khz;
     int memory_bus_bits;
+    int peers;             /* whether it reaches the memory of others of its kind: no, yes, by machine */
     size_t context_bytes;  /* what the process takes in addition to its allocations */
     size_t capacity_bytes; /* allocations together may not take more */
 };
@@ -36,9 +37,12 @@ const struct card *card_at(int device);
 /* The calling thread's, as cudaSetDevice left it. */
 int current_device(void);
 
-/* A function that nobody has thought about was called, or one whose memory is not known: each name once.
-   Python reads the names with stand_in_not_modelled() and lists them in the report. */
+/* A function was called whose memory is not known: each name once. Python reads the names with
+   stand_in_not_modelled() and lists them in the report. */
 void not_modelled(const char *function);
+/* A function was called that refuses what a card would do: stand_in_refuse() notes it. Python reads the names
+   with stand_in_refused(), and the test has no figure. */
+void note_refused(const char *function);
 
 /* What this process's PyTorch was built for, as CUDART_VERSION writes it: 12060, 13020. */
 int cuda_version(void);

@@ -33,14 +33,6 @@
 #define SUCCEEDS(name) \
     EXPORTED int name(void) { return 0; }
 
-/* A function that refuses although a library that does not refuse is installed, or nobody would refuse for
-   it. */
-#define REFUSED(name, status) \
-    EXPORTED int name(void) { \
-        not_modelled(#name);  \
-        return status;        \
-    }
-
 /* A function by the places of its arguments, counted from 1, of which it looks at the first `count`: INT(2)
    is the second, an int. Integers and pointers of all widths take a register or eight bytes of the stack
    each, whether they are declared or not (System V x86-64 psABI 1.0, 3.2.3 and 3.5.7; AAPCS64 2024Q3, 6.8.2

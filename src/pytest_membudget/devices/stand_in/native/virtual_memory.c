@@ -8,6 +8,7 @@
 #include "contexts.h"
 #include "errors.h"
 #include "memory.h"
+#include "refuse.h"
 
 /* CU_MEM_ALLOC_GRANULARITY of all cards: 2 MiB */
 #define GRANULARITY_BYTES (2 * MIB)
@@ -142,10 +143,5 @@ EXPORTED int cuMemRetainAllocationHandle(void **handle, void *address) {
 }
 
 /* Other processes cannot be given a memory that is not there. */
-EXPORTED int cuMemExportToShareableHandle(void *shareable, void *handle, int kind, unsigned long long flags) {
-    return NOT_SUPPORTED;
-}
-
-EXPORTED int cuMemImportFromShareableHandle(void **handle, void *shareable, int kind) {
-    return NOT_SUPPORTED;
-}
+REFUSED("libcuda", cuMemExportToShareableHandle)
+REFUSED("libcuda", cuMemImportFromShareableHandle)

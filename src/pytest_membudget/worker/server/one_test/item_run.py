@@ -23,7 +23,7 @@ from ....devices.contract import Device
 from ....devices.stand_in.ranks.launching import place_of, set_variables
 from ....hardware.gpus import find_gpu
 from ....memory_report import MemoryReport
-from ....results.answer import TRACED, Answer, Request, failed
+from ....results.answer import FAILED, TRACED, Answer, Request, failed
 from ....results.body_warning import BodyWarning
 from ....tracking.running_code.source import is_own
 from .caveats import Caveats
@@ -70,7 +70,7 @@ class ItemRun:
             report = self._measure()
         has_snapshot, snapshot_error = self._snapshot
         answer = replace(
-            self._trouble or self._caught_refusal() or Answer(TRACED),
+            self._outcome(),
             reports=(report,),
             device=self._device.name,
             properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
@@ -92,11 +92,13 @@ class ItemRun:
             broadcasts=self._device.broadcasts(),
         )
 
-    def _caught_refusal(self) -> Answer | None:
-        """The answer if the test caught an error that only the stand-in raises: it ran other code."""
-        refused = self._device.refused()
-        if not refused:
-            return None
+    def _outcome(self) -> Answer:
+        """How the test ended: by an error if the stand-in refused what a card does, caught or not."""
+        trouble, refused = self._trouble, self._device.refused()
+        if not refused or (trouble is not None and trouble.outcome == FAILED and not trouble.raised):
+            return trouble or Answer(TRACED)
+        if trouble is not None and trouble.outcome == FAILED:  # not the test's, so no xfail mark expects it
+            return replace(trouble, reason=f"{trouble.reason}\n{refused[0]}", raised=False)
         reason = (
             f"{refused[0]}. The test caught this error, which a run on a GPU does not raise: what followed "
             "is not what would run there"

@@ -1,0 +1,109 @@
+"""Cards of one node: whether they reach each other's memory, and what PyTorch makes of it."""
+
+import ctypes
+
+import pytest
+import torch
+
+from pytest_membudget.devices.stand_in.libraries import StandInLibraries
+from pytest_membudget.results.answer import PEERS
+from pytest_membudget.units import MIB
+
+NVSWITCH = ["A100-80GB", "H100-80GB", "B200-180GB"]
+
+
+def what_is_reached():
+    libraries, found = StandInLibraries(), []
+    for other in (False, True):
+        libraries.vary(other=other)
+        found += [torch.cuda.can_device_access_peer(*pair) for pair in ((0, 1), (1, 0))]
+    return found, libraries.asked()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        *((gpu, [[True] * 4, []]) for gpu in NVSWITCH),
+        ("RTX-4090", [[False] * 4, []]),
+        ("L4", [[False, False, True, True], [PEERS]]),
+    ],
+)
+def test_cards_on_nvswitch_reach_each_other_geforce_cards_do_not_and_others_may(stand_in, gpu, expected):
+    assert stand_in(what_is_reached, gpu=gpu, count=2) == expected
+
+
+def copied_across():
+    given = torch.ones(4096, 4096, device="cuda:0")
+    kept = torch.empty(4096, 4096, device="cuda:1")
+    torch.cuda.reset_peak_memory_stats(0)
+    kept.copy_(given.t())
+    return torch.cuda.max_memory_allocated(0) - given.nbytes
+
+
+@pytest.mark.parametrize(("gpu", "expected"), [("H100-80GB", 0), ("RTX-4090", 64 * MIB)])
+def test_a_copy_to_a_card_that_is_reached_has_no_temporary(stand_in, gpu, expected):
+    """copy_requires_temporaries (aten/src/ATen/native/cuda/Copy.cu): else it is made contiguous first."""
+    assert stand_in(copied_across, gpu=gpu, count=2) == expected
+
+
+def access_by_hand():
+    torch.empty(1, device="cuda:0")
+    cuda, value = ctypes.CDLL(None), ctypes.c_int()
+    cuda.cudaSetDevice(0)
+    calls = [
+        "cudaDeviceDisablePeerAccess",
+        *["cudaDeviceEnablePeerAccess"] * 2,
+        "cudaDeviceDisablePeerAccess",
+    ]
+    codes = [getattr(cuda, name)(1, 0) for name in calls]
+    attributes = []
+    for attribute in range(6):
+        code = cuda.cudaDeviceGetP2PAttribute(ctypes.byref(value), attribute, 0, 1)
+        attributes.append(code or [value.value])
+    return codes, attributes
+
+
+def test_access_is_given_once_and_its_attributes_are_known(stand_in):
+    """705 is cudaErrorPeerAccessNotEnabled, 704 AlreadyEnabled, 101 InvalidDevice, 1 InvalidValue."""
+    assert stand_in(access_by_hand, gpu="H100-80GB", count=2) == [
+        [705, 0, 704, 0],
+        [1, [0], [1], [1], [1], 1],
+    ]
+    assert stand_in(access_by_hand, gpu="RTX-4090", count=2) == [[101] * 4, [1, [0], [0], [0], [0], 1]]
+
+
+def links():
+    nvml, value = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_int()
+    one, other = ctypes.c_void_p(), ctypes.c_void_p()
+    nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(one))
+    nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(other))
+    nvml.nvmlDeviceGetP2PStatus(one, other, 2, ctypes.byref(value))
+    status, active, switches = value.value, 0, 0
+    for link in range(18):
+        if nvml.nvmlDeviceGetNvLinkState(one, link, ctypes.byref(value)) == 0:
+            active += value.value
+        if nvml.nvmlDeviceGetNvLinkRemoteDeviceType(one, link, ctypes.byref(value)) == 0:
+            switches += value.value == 2
+    return status, active, switches
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [("A100-80GB", [0, 12, 12]), ("H100-80GB", [0, 18, 18]), ("RTX-4090", [2, 0, 0])],
+)
+def test_nvml_has_the_links_of_the_card(stand_in, gpu, expected):
+    """NVML_P2P_STATUS_OK or ...GPU_NOT_SUPPORTED; links of NVLink 3 and 4, each with a switch at its end."""
+    assert stand_in(links, gpu=gpu, count=2) == expected
+
+
+def reserved_in_expandable_segments():
+    torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
+    return torch.cuda.memory_reserved()
+
+
+@pytest.mark.parametrize("gpu", ["A100-80GB", "H100-80GB"])
+def test_expandable_segments_need_no_fabric(stand_in, gpu):
+    """64 MiB are a multiple of the 20 MiB that such a segment grows by but for the last: 80 MiB."""
+    environ = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+
+    assert stand_in(reserved_in_expandable_segments, gpu=gpu, count=2, imported_with=environ) == 80 * MIB
