@@ -1,5 +1,7 @@
 """Operator and line of an allocation, from its stack."""
 
+import sys
+
 from pytest_membudget.devices.real.origins import Origins
 
 
@@ -48,6 +50,23 @@ def test_a_stack_without_frames_is_backwards():
     origin = Origins(line_of_user).of(())
 
     assert (origin.operator, origin.line, origin.is_workspace) == ("backward", None, False)
+
+
+def test_a_stack_is_found_again_without_events_for_audit_hooks():
+    """A history has a million frames, and Python calls each hook for each ``id`` (``builtins.id``)."""
+    origins = Origins(line_of_user)
+    stack = [ALLOCATOR, TENSOR, ADD, USER]
+    first = origins.of(stack)
+    events = []
+    listening = [events]
+    sys.addaudithook(lambda event, args: listening and listening[0].append(event))
+    try:
+        found = origins.of([*stack])
+    finally:
+        listening.clear()
+
+    assert found is first
+    assert events == []
 
 
 def test_a_stack_is_looked_at_once():

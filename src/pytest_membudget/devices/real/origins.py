@@ -42,6 +42,14 @@ def requesting_function(frames: Frames) -> str:
     return operator_name(operator_of(frames)) or kernel_of(frames) or function_of(frames)
 
 
+def stack_key(frames: Frames) -> tuple[int, ...]:
+    """Which objects a stack has: PyTorch makes one for each frame, which the stacks of a history share.
+
+    Not by ``id``, each call of which is an event for Python's audit hooks, ours too.
+    """
+    return tuple(map(object.__hash__, frames))
+
+
 class Origins:
     """Reads stacks, each once: the events of a history share the dictionaries of their frames."""
 
@@ -51,7 +59,7 @@ class Origins:
 
     def of(self, frames: Frames) -> Origin:
         """The origin of ``frames``, the innermost first."""
-        key = tuple(map(id, frames))
+        key = stack_key(frames)
         if key not in self._read:
             self._read[key] = Origin(
                 requesting_function(frames),

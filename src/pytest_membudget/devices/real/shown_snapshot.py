@@ -14,7 +14,7 @@ from ...histories.places import BACKWARD, is_node, is_workspace, place_of
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
 from ...tracking.running_code.source import SourceFinder, is_compiled, is_own
-from .origins import requesting_function
+from .origins import requesting_function, stack_key
 from .run_log import Line, State, state_in
 
 #: pytest's function that calls a test
@@ -96,7 +96,7 @@ class _Frames:
     def shown(self, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The frames that are shown of the entry's stack; in a backward's threads with its caller's line."""
         found: Frames = entry.get("frames") or ()
-        key = tuple(map(id, found))  # PyTorch makes one object for each frame, which stacks share
+        key = stack_key(found)
         if key not in self._known:
             self._known[key] = [*_heads(found), *self._calls(found)]
         shown = self._known[key]
