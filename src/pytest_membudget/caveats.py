@@ -69,6 +69,11 @@ OUT_OF_MEMORY: Final = CaveatKind("out-of-memory", ASSUMED)
 OTHER_RANKS: Final = CaveatKind(
     "other-ranks", UNCHECKED, "name the ranks that differ, so that they are run too: ranks=[0, 1, 63]"
 )
+OTHER_OBJECTS: Final = CaveatKind(
+    "other-objects",
+    UNCHECKED,
+    "gather numbers, texts, lists and dictionaries of them; or name the ranks that differ: ranks=[0, 1, 63]",
+)
 HOW: Final = CaveatKind("method", METHOD)
 
 #: Not modelled.

@@ -113,14 +113,14 @@ class Traced:
 def trace(stand_in_servers):
     """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the device, as in a worker.
 
-    With ``world_size`` as one ``rank`` of as many, which has ``rank0_broadcasts`` what rank 0 said.
+    With ``world_size`` as one ``rank`` of as many, which is ``told`` what others said, as JSON by rank.
     """
 
     def run(
         body, *args, gpu="A100-80GB", limited=False, metric="allocated", environ=None, imported_with=None,
-        rank=0, world_size=1, rank0_broadcasts="",
+        rank=0, world_size=1, told="",
     ):  # fmt: skip
-        ranks = {"rank": rank, "world_size": world_size, "rank0_broadcasts": rank0_broadcasts}
+        ranks = {"rank": rank, "world_size": world_size, "told": told}
         order = {"gpu": gpu, "count": min(world_size, 8), "unlimited": not limited, "environ": environ or {}}
         server = stand_in_servers("device", imported_with or {})
         return Traced(server.run(body, args, metric=metric, ranks=ranks, **order))

@@ -1,5 +1,6 @@
 """Which ranks of a test are asked, and one answer of theirs: every report, or the failure that came first."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -100,7 +101,7 @@ class Ranks:
 
     def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
         self.asked = []
-        self.rank0_broadcasts = {}
+        self.told = {}
         self._identical_ranks = {
             "representatives": tuple(representatives),
             "rank_caveats": (Caveat(HOW, assumption),) if assumption else (),
@@ -109,9 +110,9 @@ class Ranks:
         self._host = host or {}
         self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
 
-    def __call__(self, rank, rank0_broadcasts):
+    def __call__(self, rank, told):
         self.asked.append(rank)
-        self.rank0_broadcasts[rank] = rank0_broadcasts
+        self.told[rank] = json.loads(told) if told else {}
         answer = Answer(
             TRACED,
             reports=(self._report(rank),),
@@ -120,7 +121,8 @@ class Ranks:
             has_snapshot=rank != 5,
             **(self._identical_ranks if rank == 0 else {}),
         )
-        return replace(answer, **self._outcomes.get(rank, {}))
+        outcome = self._outcomes.get(rank, {})
+        return replace(answer, **(outcome(self.told[rank]) if callable(outcome) else outcome))
 
     def _report(self, rank):
         host_bytes = self._host.get(rank)
@@ -134,7 +136,7 @@ def figure(rank, size_bytes):
 
 
 def answer_of(budget, ranks):
-    return answer_of_ranks(budget, ranks, lambda further, sent: None)
+    return answer_of_ranks(budget, ranks, lambda told: None)
 
 
 def assumptions_of(answer):
@@ -169,20 +171,82 @@ def test_ranks_that_are_named_are_asked_and_no_others():
 
 
 @pytest.mark.parametrize(
-    ("named", "rank0_broadcasts"),
-    [(None, {0: "", 7: "sent"}), ([5, 0], {0: "", 5: "sent"}), ([5, 6], {5: "", 6: ""})],
+    ("named", "told"),
+    [
+        (None, {0: {}, 7: {"0": "sent"}}),
+        ([5, 0], {0: {}, 5: {"0": "sent"}}),
+        ([5, 6], {5: {}, 6: {"5": ""}}),
+    ],
 )
-def test_the_others_get_what_rank_0_broadcasts_if_it_runs(named, rank0_broadcasts):
+def test_the_others_get_what_the_first_broadcasts(named, told):
     ranks = Ranks(representatives=[7], rank_0={"broadcasts": "sent"})
-    told = {}
+    expected = {}
 
-    budget = Budget(gib=1, gpus=8, ranks=named)
-    answer_of_ranks(budget, ranks, lambda further, sent: told.update(dict.fromkeys(further, sent)))
+    answer_of_ranks(Budget(gib=1, gpus=8, ranks=named), ranks, expected.update)
 
-    assert ranks.rank0_broadcasts == rank0_broadcasts
-    assert told == (
-        {rank: sent for rank, sent in rank0_broadcasts.items() if rank} if 0 in rank0_broadcasts else {}
+    assert ranks.told == told
+    assert {rank: json.loads(text) for rank, text in expected.items()} == dict([*told.items()][1:])
+
+
+def unheard(*others, **sent):
+    """What a rank answers that needs the values of ``others``, until it is told them."""
+    return lambda told: {"unheard": tuple(one for one in others if str(one) not in told), **sent}
+
+
+def test_a_rank_whose_values_are_needed_is_run_and_then_the_one_that_needs_them_again():
+    ranks = Ranks(rank_7=unheard(6, broadcasts="seven"), rank_6={"broadcasts": "six"})
+
+    answer = answer_of(Budget(gib=1, gpus=8, ranks=[7]), ranks)
+
+    assert ranks.asked == [7, 6, 7]
+    assert ranks.told[7] == {"6": "six"}
+    assert sorted(report.rank for report in answer.reports) == [6, 7]
+
+
+def test_a_chain_of_needs_is_followed_and_a_circle_ends():
+    ranks = Ranks(rank_3=unheard(2), rank_2=unheard(1), rank_1=unheard(3))
+
+    answer_of(Budget(gib=1, gpus=4, ranks=[3]), ranks)
+
+    assert ranks.asked == [3, 2, 1, 2, 3]
+
+
+def test_who_says_something_else_when_it_is_told_more_is_heard_again():
+    ranks = Ranks(
+        representatives=[1],
+        rank_0=lambda told: {"unheard": () if told else (1,), "broadcasts": f"after {len(told)}"},
+        rank_1={"broadcasts": "one"},
     )
+
+    answer_of(Budget(gib=1, gpus=2), ranks)
+
+    assert ranks.asked == [0, 1, 0, 1]
+    assert ranks.told[1] == {"0": "after 1"}
+
+
+def test_nobody_is_run_again_for_a_rank_that_has_no_figure():
+    ranks = Ranks(rank_7=unheard(6), rank_6=ERROR)
+
+    answer = answer_of(Budget(gib=1, gpus=8, ranks=[7]), ranks)
+
+    assert ranks.asked == [7, 6]
+    assert answer.reason == "rank 6 of 8: ValueError in call"
+
+
+def test_a_rank_that_meets_nobody_while_others_meet_fails():
+    ranks = Ranks(representatives=[1], rank_0={"has_met": True})
+
+    answer = answer_of(Budget(gib=1, gpus=2), ranks)
+
+    assert (answer.outcome, answer.failed_rank) == ("error", 1)
+    assert "rank 1 ended without taking part" in answer.reason
+
+
+def test_a_rank_that_holds_nothing_while_others_do_fails():
+    answer = answer_of(Budget(gib=1, gpus=2), Ranks(representatives=[1], sizes={1: 0}))
+
+    assert (answer.outcome, answer.failed_rank) == ("error", 1)
+    assert "rank 1 allocated nothing on cuda" in answer.reason
 
 
 def test_no_assumption_is_no_line():

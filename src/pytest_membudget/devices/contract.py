@@ -60,13 +60,11 @@ class Device(ABC):
         return []
 
     @abstractmethod
-    def begin(
-        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, rank0_broadcasts: str = ""
-    ) -> None:
+    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, told: str = "") -> None:
         """Begin a test on ``gpu``. ``limited``: out of memory is raised where the card would.
 
         With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun;
-        ``rank0_broadcasts`` is the result of rank 0's ``broadcasts``.
+        ``told``: the results of ``broadcasts`` on ranks that ran before, as JSON by rank.
         """
 
     def vary(self, variant: int, steady: Sequence[str]) -> None:  # noqa: B027 - a real card has real data
@@ -96,8 +94,16 @@ class Device(ABC):
         return []
 
     def broadcasts(self) -> str:
-        """After rank 0's run: what it has broadcast to the other ranks."""
+        """What this rank has broadcast and given to the others."""
         return ""
+
+    def unheard(self) -> list[int]:
+        """The ranks whose values may decide what this one did, and of which it was told nothing."""
+        return []
+
+    def has_met(self) -> bool:
+        """Whether the test has asked for a process group, or for a collective."""
+        return False
 
     def rank_caveats(self) -> list[Caveat]:
         """What is assumed of the ranks that are not run; empty if all are."""

@@ -51,8 +51,8 @@ class Request(JsonObject):
     """What the file says of a script, for the cache: the worker reads the file."""
     rank: int = 0
     world_size: int = 1
-    rank0_broadcasts: str = ""
-    """What rank 0 has broadcast, as its answer says."""
+    told: str = ""
+    """What ranks that ran before have broadcast, as their answers say, as JSON by rank."""
     launched: bool = False
     """Whether it has the variables that a launcher sets, on its one GPU."""
     change: str | None = None
@@ -65,7 +65,7 @@ class Request(JsonObject):
     @property
     def place(self) -> dict[str, Any]:
         """Arguments of a device's ``begin``: which of several ranks this is; empty for a test on one GPU."""
-        names = ("rank", "world_size", "rank0_broadcasts") if self.world_size > 1 else ()
+        names = ("rank", "world_size", "told") if self.world_size > 1 else ()
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -76,12 +76,10 @@ class Request(JsonObject):
         launched = test.names_gpus and budget.gpus == 1
         return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program, launched=launched)
 
-    def of_rank(self, rank: int, world_size: int, rank0_broadcasts: str = "") -> Request:
+    def of_rank(self, rank: int, world_size: int, told: str = "") -> Request:
         """The same for one of several ranks."""
         snapshot = self.snapshot and name_of_rank(self.snapshot, rank)
-        return replace(
-            self, snapshot=snapshot, rank=rank, world_size=world_size, rank0_broadcasts=rank0_broadcasts
-        )
+        return replace(self, snapshot=snapshot, rank=rank, world_size=world_size, told=told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,11 @@ class Answer(JsonObject):
     rank_caveats: tuple[Caveat, ...] = ()
     """What is assumed of the ranks that do not run."""
     broadcasts: str = ""
-    """What rank 0 has broadcast."""
+    """What the rank has broadcast and given to others."""
+    unheard: tuple[int, ...] = ()
+    """Ranks whose values may decide what it did, and of which it was told nothing."""
+    has_met: bool = False
+    """Whether it has asked for a process group, or for a collective."""
     failed_rank: int | None = None
     """The rank that failed first."""
     snapshot_rank: int | None = None

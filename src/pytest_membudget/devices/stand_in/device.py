@@ -92,9 +92,7 @@ class StandInDevice(Device):
         """What was refused in this process that a GPU would have done, each with its place."""
         return [*self._values.refused(), *map(REFUSED.format, self._libraries.refused())]
 
-    def begin(
-        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, rank0_broadcasts: str = ""
-    ) -> None:
+    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, told: str = "") -> None:
         """A test begins on ``gpu``; ``limited``: PyTorch runs out of memory where the card would."""
         self._limited = limited
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
@@ -102,7 +100,7 @@ class StandInDevice(Device):
         torch.cuda.init()
         self._values.begin()
         _forget_compiled_code()
-        begin_ranks = partial(self._begin_ranks, rank, world_size, rank0_broadcasts)
+        begin_ranks = partial(self._begin_ranks, rank, world_size, told)
         if world_size > 1:
             begin_ranks()
         else:
@@ -122,7 +120,7 @@ class StandInDevice(Device):
         """The line of the last read of what nobody knows."""
         return self._values.following.reads.last_line
 
-    def _begin_ranks(self, rank: int, world_size: int, rank0_broadcasts: str) -> None:
+    def _begin_ranks(self, rank: int, world_size: int, told: str) -> None:
         from .ranks.numbers import RankNumbers
         from .ranks.ranks import StandInRanks
 
@@ -136,7 +134,7 @@ class StandInDevice(Device):
             self._run.source,
             observer.note_collective,
             numbers,
-            rank0_broadcasts,
+            told,
             observer.see_gradient,
             self._values.quiet,
         )
@@ -164,6 +162,7 @@ class StandInDevice(Device):
                 *caveats_of(LIBRARY, self._libraries.not_modelled()),
                 *nccl.caveats,
                 *caveats_of(OTHER_CARD, _on_other_cards()),
+                *(self._ranks.caveats(root) if self._ranks is not None else ()),
             ),
             seconds=recorded.seconds,
             rank=self._rank,
@@ -182,8 +181,16 @@ class StandInDevice(Device):
         return self._ranks.representative_ranks() if self._ranks is not None else []
 
     def broadcasts(self) -> str:
-        """After rank 0's run: what it has broadcast, as text."""
+        """What this rank has broadcast and given, as text."""
         return self._ranks.broadcasts() if self._ranks is not None else ""
+
+    def unheard(self) -> list[int]:
+        """Ranks whose values may decide what this one did, and of which it was told nothing."""
+        return self._ranks.unheard() if self._ranks is not None else []
+
+    def has_met(self) -> bool:
+        """Whether the test has asked for a process group, or for a collective."""
+        return self._ranks is not None and self._ranks.has_met()
 
     def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the ranks that are no representatives; none if there are none."""

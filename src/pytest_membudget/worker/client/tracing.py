@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.answer import Answer, Request, failed, read_answer
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
-from ..ranks.rank_answers import answer_of_ranks
+from ..ranks.rank_answers import answer_of_ranks, first_rank
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
 from .variants import ask_with_variants
@@ -143,23 +143,19 @@ class TracingEstimator(Estimator):
 
 
 def _first(request: Request, budget: Budget) -> list[Request]:
-    """What is asked first: of several ranks, rank 0 alone if the others need what it broadcasts."""
-    if budget.gpus == 1:
-        return [request]
-    named = budget.named_ranks
-    ranks = [0] if named is None or 0 in named else named
-    return [request.of_rank(rank, budget.gpus) for rank in ranks]
+    """What is asked first: of several ranks one alone, as others may need what it broadcasts."""
+    return [request if budget.gpus == 1 else request.of_rank(first_rank(budget), budget.gpus)]
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    def ask(rank: int, rank0_broadcasts: str) -> Answer:
+    def ask(rank: int, told: str) -> Answer:
         try:
-            return ask_with_variants(workers.ask, request.of_rank(rank, budget.gpus, rank0_broadcasts))
+            return ask_with_variants(workers.ask, request.of_rank(rank, budget.gpus, told))
         except WorkerFailure as error:
             return failed(str(error))
 
-    def expect(ranks: Iterable[int], rank0_broadcasts: str) -> None:
-        workers.expect([request.of_rank(rank, budget.gpus, rank0_broadcasts) for rank in ranks], next_=True)
+    def expect(told: Mapping[int, str]) -> None:
+        workers.expect([request.of_rank(rank, budget.gpus, told[rank]) for rank in told], next_=True)
 
     return answer_of_ranks(budget, ask, expect)
 

@@ -66,6 +66,8 @@ def _together(first: Answer, others: Sequence[Answer]) -> Answer:
         representatives=first.representatives,
         rank_caveats=first.rank_caveats,
         broadcasts=first.broadcasts,
+        unheard=first.unheard,
+        has_met=first.has_met,
         has_snapshot=first.has_snapshot,
         snapshot_error=first.snapshot_error,
         seen=first.seen,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...budgets.budget import Budget
@@ -11,7 +12,7 @@ from ...caveats import WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
 from ...results.answer import FAILED, TRACED, Answer, failed
 
-#: Runs one rank, given what rank 0 has broadcast if that ran before, and returns its answer.
+#: Runs one rank, given what ranks that ran before have broadcast, and returns its answer.
 Ask = Callable[[int, str], Answer]
 _COUNTED = "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
 #: Outcomes of a rank's answer after which the others are ended.
@@ -94,39 +95,100 @@ def _fate(one: RankEnd) -> str:
     return "had skipped it." if one.answer.outcome == SKIPPED else "had finished."
 
 
-def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Iterable[int], str], None]) -> Answer:
+def first_rank(budget: Budget) -> int:
+    """The rank that runs first: the others may need what rank 0 broadcasts."""
+    named = budget.named_ranks
+    return 0 if named is None or 0 in named else min(named)
+
+
+class _Ranks:
+    """The ranks that have run, and those whose values they needed."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.answers: dict[int, Answer] = {}
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether one has no figure, so that no other is needed."""
+        return any(answer.outcome != TRACED for answer in self.answers.values())
+
+    def run(self, ranks: Iterable[int]) -> None:
+        """Run ``ranks`` in order, up to the first without a figure."""
+        for rank in ranks:
+            if self.have_ended:
+                return
+            if rank not in self.answers:
+                self._run(rank)
+
+    def told(self, rank: int) -> str:
+        """What the others have told ``rank`` so far."""
+        others = {str(one): answer.broadcasts for one, answer in self.answers.items() if one != rank}
+        return json.dumps(others) if others else ""
+
+    def _run(self, rank: int) -> None:
+        """Run ``rank``; if it needs values of others that have not run, those, and then it again.
+
+        If it tells others something else then, those run again: once, as they may do the same.
+        """
+        first = self.answers[rank] = self._ask(rank, self.told(rank))
+        unheard = [one for one in first.unheard if one not in self.answers]
+        for other in unheard:
+            if other not in self.answers:
+                self._run(other)
+        if not unheard or any(self.answers[one].outcome != TRACED for one in unheard):
+            return
+        again = self.answers[rank] = self._ask(rank, self.told(rank))
+        if again.broadcasts != first.broadcasts:
+            for other in unheard:
+                self.answers[other] = self._ask(other, self.told(other))
+
+
+def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Mapping[int, str]], None]) -> Answer:
     """The combined answer of all ranks that ``budget`` applies to. Stops at the first rank without a figure.
 
     If the budget names no ranks, rank 0's run decides which others must run so that the worst is known; the
     remaining ranks are assumed to need no more, which each report says. ``expect`` is called with the ranks
-    that ``ask`` will be called with after rank 0.
+    that ``ask`` will be called with after the first, and what they are told.
     """
-    answers: dict[int, Answer] = {}
-    named = budget.named_ranks
-
-    def run(ranks: Iterable[int]) -> None:
-        for rank in ranks:
-            if any(answer.outcome != TRACED for answer in answers.values()):
-                return
-            answers[rank] = ask(rank, answers[0].broadcasts if 0 in answers else "")
-
-    if named is None or 0 in named:  # first: the others need what it broadcasts
-        run([0])
-    first = answers.get(0)
-    representatives = first.representatives if first is not None else ()
-    further = sorted({*(representatives if named is None else named)} - {0})
-    if first is not None:
-        expect(further, first.broadcasts)
-    run(further)
-    caveats = first.rank_caveats if first is not None and named is None else ()
+    ranks, named = _Ranks(ask), budget.named_ranks
+    ranks.run([first_rank(budget)])
+    answers = ranks.answers
+    first = answers[first_rank(budget)]
+    further = sorted({*(first.representatives if named is None else named)} - answers.keys())
+    if not ranks.have_ended:
+        expect({rank: ranks.told(rank) for rank in further})
+    ranks.run(further)
+    caveats = first.rank_caveats if named is None and len(answers) < budget.gpus else ()
     if named is None and budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:
         if budget.gpus <= GPUS_A_MACHINE:
-            run(rank for rank in range(budget.gpus) if rank not in answers)
+            ranks.run(rank for rank in range(budget.gpus) if rank not in answers)
             caveats = ()
         else:
             caveats = (*caveats, Caveat(WORST_CASE, _COUNTED))
     ends = [RankEnd(rank, _with(caveats, answer)) for rank, answer in answers.items()]
-    return replace(combined(ends, budget.gpus), snapshot_rank=_snapshot_rank(answers))
+    whole = replace(combined(ends, budget.gpus), snapshot_rank=_snapshot_rank(answers))
+    apart = _apart(answers) if whole.outcome == TRACED else None
+    return whole if apart is None else replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
+
+
+def _apart(answers: Mapping[int, Answer]) -> tuple[int, str] | None:
+    """A rank that has left the others alone, and what to do; None where all are together."""
+    met = [rank for rank, answer in answers.items() if answer.has_met]
+    alone = [rank for rank, answer in answers.items() if not answer.has_met]
+    if met and alone:
+        return alone[0], (
+            f"rank {alone[0]} ended without taking part in any process group, where rank {met[0]} would wait "
+            "for it: let every rank make the group and call its collectives"
+        )
+    sizes = {rank: one.report.peak.allocated_bytes for rank, one in answers.items() if one.report is not None}
+    empty = [rank for rank, size_bytes in sizes.items() if not size_bytes]
+    if empty and any(sizes.values()):
+        return empty[0], (
+            f"rank {empty[0]} allocated nothing on cuda, and others did, so its budget checked nothing: let "
+            "it do its share, or name the ranks that do: ranks=[0, 1]"
+        )
+    return None
 
 
 def _with(caveats: Sequence[Caveat], answer: Answer) -> Answer:

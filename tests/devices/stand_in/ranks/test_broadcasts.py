@@ -66,12 +66,12 @@ def told_by_rank_0():
 
 def test_the_other_ranks_have_what_rank_0_broadcasts(trace):
     first = trace(told_by_rank_0, world_size=3)
-    second = trace(told_by_rank_0, rank=2, world_size=3, rank0_broadcasts=first.broadcasts)
+    second = trace(told_by_rank_0, rank=2, world_size=3, told=json.dumps({"0": first.broadcasts}))
 
     whole = [{"layers": 3, "name": "a"}, [1, 2], [5, 7], 9, [{"rows": 3}] * 3]
     assert first.value == [*whole, "a", None]
     assert second.value == [*whole, "c", 2]  # the pair's own broadcast is not rank 0's
-    assert second.broadcasts == ""
+    assert json.loads(second.broadcasts) == [["0 gathered", ["{'rows': 3}"]]]  # it broadcasts nothing
 
 
 def test_without_rank_0_a_rank_has_what_is_its_own(trace):

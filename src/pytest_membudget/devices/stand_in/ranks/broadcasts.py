@@ -1,8 +1,8 @@
-"""Broadcasts: numbers and objects that rank 0 sends, passed on to the ranks that run after it.
+"""Broadcasts: numbers and objects that ranks send each other, passed on to the ranks that run after them.
 
-A rank runs alone. What others send is not there, but rank 0 runs first, and the
-numbers that are known of its tensors, and its plain objects, are what a real broadcast would bring. Of what
-is not known the other ranks have what is their own.
+A rank runs alone. What others send is not there; but what is known of the tensors of a rank that has run,
+and its plain objects, are what it would bring. Of what is not known the other ranks have what is their own.
+Where values of a rank that has not run may decide, that one is run, and then this one again.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ import ast
 import json
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+from ....caveats import OTHER_OBJECTS, Caveat, caveats_of
+from ....tracking.running_code.source import Place, SourceFinder
+from .identical_ranks import MOST_RANKS
 from .numbers import RankNumbers
 
 #: Most elements of a tensor and most parts of an object that are handed on: sizes, numbers, settings.
@@ -28,47 +33,103 @@ _Sent = list[Any]
 
 
 class Broadcasts:
-    """What rank 0 has sent to each process group, in order: recorded on rank 0, received on the others."""
+    """What each rank has sent to each process group, in order: recorded of this rank, received of others."""
 
-    def __init__(self, known: RankNumbers, rank: int, rank0_broadcasts: str) -> None:
-        """``rank0_broadcasts``: the result of ``sent`` on rank 0; empty if it is not known."""
+    def __init__(self, known: RankNumbers, rank: int, told: str, source: SourceFinder) -> None:
+        """``told``: the results of ``sent`` on ranks that have run, as JSON by rank; empty if none has."""
         self._known = known
-        self._is_first = rank == 0
+        self._rank = rank
+        self._source = source
         self._sent: list[tuple[str, _Sent]] = []
-        self._received: dict[str, deque[_Sent]] = defaultdict(deque)
-        for group, sent in json.loads(rank0_broadcasts) if rank0_broadcasts else ():
-            self._received[group].append(sent)
+        heard: dict[str, str] = json.loads(told) if told else {}
+        #: the ranks that have run
+        self._told = {int(other) for other in heard}
+        self._received: dict[tuple[int, str], deque[_Sent]] = defaultdict(deque)
+        for other, text in heard.items():
+            for group, sent in json.loads(text) if text else ():
+                self._received[int(other), group].append(sent)
+        #: ranks that have not run, and whose values decide what this one does
+        self.missing: dict[int, None] = {}
+        #: lines with objects of other ranks that are taken to be this rank's
+        self._guessed: dict[Place, None] = {}
+        #: whether objects have gone from rank to rank
+        self.was_used = False
 
     def sent(self) -> str:
-        """All that this rank has sent, as text; empty unless it is rank 0 and another could use it."""
+        """All that this rank has sent, as text; empty unless another could use it."""
         is_of_use = any(one is not None for _, sent in self._sent for one in sent)
         return json.dumps(self._sent) if is_of_use else ""
 
-    def tensors(self, group: str, root: int, tensors: Sequence[torch.Tensor]) -> None:
+    def tensors(self, group: Any, root: int, tensors: Sequence[torch.Tensor]) -> None:
         """``tensors`` are broadcast from ``root``, a rank of ``group``."""
-        if self._is_first and root == 0:
-            self._sent.append((group, [self._numbers(tensor) for tensor in tensors]))
-            return
-        for tensor, numbers in zip(tensors, self._next(group, root), strict=False):
-            if numbers is None or numbers[:2] != [str(tensor.dtype), list(tensor.shape)]:
-                continue
-            if isinstance(numbers[2], list):
-                self._known.keep(tensor, torch.tensor(numbers[2], dtype=tensor.dtype).reshape(tensor.shape))
-            else:
-                self._known.note(tensor, numbers[2])
+        sender = dist.get_process_group_ranks(group)[root]
+        if sender == self._rank:
+            self._sent.append((group.group_name, [self._numbers(tensor) for tensor in tensors]))
+        elif sender not in self._told:
+            for tensor in tensors:
+                self._guess(sender, tensor)
+        else:
+            sent = self._next(sender, group.group_name)
+            for tensor, numbers in zip_longest(tensors, sent[: len(tensors)]):
+                self._receive(tensor, numbers)
 
-    def objects(self, group: str, root: int, objects: list[Any]) -> None:
-        """``objects`` are broadcast from ``root``, a rank of ``group``: on others they become what it has."""
-        if self._is_first and root == 0:
-            self._sent.append((group, [_text(one) for one in objects]))
+    def _guess(self, sender: int, tensor: torch.Tensor) -> None:
+        """``sender`` has not run: whole numbers and the host's decide what follows; others stay its own."""
+        is_number = tensor.is_floating_point() or tensor.is_complex()
+        if tensor.numel() <= _MOST_ELEMENTS and not (is_number and tensor.is_cuda):
+            self.missing[sender] = None
+        values = self._known.of(tensor) if tensor.numel() <= _MOST_ELEMENTS else None
+        if values is not None:
+            self._known.overwrite(tensor, values, assumed=True)
+
+    def _receive(self, tensor: torch.Tensor, numbers: Any) -> None:
+        if numbers is None or numbers[:2] != [str(tensor.dtype), list(tensor.shape)]:
+            self._known.forget(tensor)
+        elif isinstance(numbers[2], list):
+            self._known.keep(tensor, torch.tensor(numbers[2], dtype=tensor.dtype).reshape(tensor.shape))
+        else:
+            self._known.note(tensor, numbers[2])
+
+    def objects(self, group: Any, root: int, objects: list[Any], *, decide: bool = True) -> None:
+        """``objects`` are broadcast from ``root``, a rank of ``group``: on others they become what it has.
+
+        ``decide``: what they are may decide what this rank does.
+        """
+        self.was_used = True
+        sender = dist.get_process_group_ranks(group)[root]
+        if sender == self._rank:
+            self._sent.append((group.group_name, [_text(one) for one in objects]))
             return
-        for place, text in enumerate(self._next(group, root)[: len(objects)]):
+        if sender not in self._told and decide:
+            self.missing[sender] = None
+        for place, text in enumerate(self._next(sender, group.group_name)[: len(objects)]):
             if text is not None:
                 objects[place] = ast.literal_eval(text)
 
-    def _next(self, group: str, root: int) -> _Sent:
-        """What rank 0, which is the first of all its groups, has sent to ``group`` next."""
-        waiting = self._received[group] if root == 0 else None
+    def gathered(self, group: Any, own: Any, *, decide: bool = True) -> list[Any]:
+        """What each rank of ``group`` gives where this one gives ``own``: that, of ranks not known."""
+        key = f"{group.group_name} gathered"
+        self._sent.append((key, [_text(own)]))
+        self.was_used = True
+        members = dist.get_process_group_ranks(group)
+        if not decide:
+            return [own] * len(members)
+        heard = {member: self._next(member, key) for member in members if member != self._rank}
+        if len(members) <= MOST_RANKS:
+            self.missing |= dict.fromkeys(heard.keys() - self._told)
+        texts = {member: next(iter(sent), None) for member, sent in heard.items()}
+        if None in texts.values():
+            self._guessed[self._source.place(2)] = None
+        return [own if texts.get(one) is None else ast.literal_eval(str(texts[one])) for one in members]
+
+    def caveats(self, root: str) -> list[Caveat]:
+        """The lines whose objects of other ranks nobody knows; paths are relative to ``root``."""
+        text = "{} gathers objects of other ranks, which are taken to be this rank's own"
+        return caveats_of(OTHER_OBJECTS, (text.format(place.shown(root)) for place in self._guessed))
+
+    def _next(self, sender: int, key: str) -> _Sent:
+        """What ``sender`` has sent next under ``key``."""
+        waiting = self._received[sender, key]
         return waiting.popleft() if waiting else []
 
     def _numbers(self, tensor: torch.Tensor) -> list[Any] | None:

@@ -39,6 +39,8 @@ class Collectives:
         self._broadcasts = broadcasts
         self._quiet = quiet
         self._followed: object = None
+        #: whether there was any
+        self.were_called = False
 
     def install(self) -> None:
         """From here on every collective of this process is seen."""
@@ -47,6 +49,7 @@ class Collectives:
 
     def _before(self, operator: str, func: Any, args: Sequence[Any], frame: Any) -> list[Any]:
         """Note the collective; what it will have given, where that is known."""
+        self.were_called = True
         tensors = list(tensors_in(args))
         place = next(place for place, one in enumerate(args) if _is_group(one))
         group = dist.ProcessGroup.unbox(args[place])
@@ -61,7 +64,7 @@ class Collectives:
     def _after(self, operator: str, args: Sequence[Any], known: Sequence[Any]) -> None:
         if operator == "broadcast_":
             with _Aside():
-                self._broadcasts.tensors(dist.ProcessGroup.unbox(args[1]).group_name, args[2], args[0])
+                self._broadcasts.tensors(dist.ProcessGroup.unbox(args[1]), args[2], args[0])
         elif operator not in _KEEPING:
             with _Aside():
                 note_results(self._numbers, tensors_in(args[:1]), known)

@@ -1,10 +1,12 @@
-"""Collectives of Python objects: the other ranks have the same as this one, and the others what rank 0 has.
+"""Collectives of Python objects: of ranks that have run what they have, of others what this one has.
 
 torch sends them as tensors of bytes, whose sizes and contents it reads: nobody would know them.
 """
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import torch.distributed as dist
@@ -18,7 +20,7 @@ def install_objects(broadcasts: Broadcasts) -> None:
     """Let objects be gathered, broadcast and scattered."""
     sent = _Sent(broadcasts)
     for function in (
-        _all_gather_object, _gather_object, sent.broadcast_object_list, sent.scatter_object_list,
+        sent.all_gather_object, sent.gather_object, sent.broadcast_object_list, sent.scatter_object_list,
         _send_object_list, _recv_object_list,
     ):  # fmt: skip
         put(function.__name__.removeprefix("_"), function)
@@ -31,20 +33,29 @@ def put(name: str, function: Any) -> None:
             setattr(module, name, function)
 
 
-def _all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    object_list[:] = [obj] * dist.get_world_size(group)
-
-
-def _gather_object(obj: Any, object_gather_list: list[Any] | None = None, *_: Any, **__: Any) -> None:
-    if object_gather_list is not None:
-        object_gather_list[:] = [obj] * len(object_gather_list)
-
-
 class _Sent:
-    """Objects that one rank sends to all others."""
+    """Objects that ranks send to each other. Those of torch itself decide nothing on cards."""
 
     def __init__(self, broadcasts: Broadcasts) -> None:
         self._broadcasts = broadcasts
+
+    def all_gather_object(self, object_list: list[Any], obj: Any, group: Any = None) -> None:
+        """What each rank has, where that is known; else what this rank has."""
+        object_list[:] = self._broadcasts.gathered(_group(group), obj, decide=_is_users(sys._getframe(1)))
+
+    def gather_object(
+        self,
+        obj: Any,
+        object_gather_list: list[Any] | None = None,
+        dst: Any = None,
+        group: Any = None,
+        **_: Any,
+    ) -> None:
+        """The same for the rank that has the list; the others give theirs."""
+        decide = object_gather_list is not None and _is_users(sys._getframe(1))
+        found = self._broadcasts.gathered(_group(group), obj, decide=decide)
+        if object_gather_list is not None:
+            object_gather_list[:] = found
 
     def broadcast_object_list(
         self,
@@ -55,7 +66,8 @@ class _Sent:
         group_src: int | None = None,
     ) -> None:
         """What rank 0 has, where that is known; else what this rank has."""
-        self._broadcasts.objects(_name(group), _root(src, group, group_src), object_list)
+        decide = _is_users(sys._getframe(1))
+        self._broadcasts.objects(_group(group), _root(src, group, group_src), object_list, decide=decide)
 
     def scatter_object_list(
         self,
@@ -68,16 +80,21 @@ class _Sent:
         """The list of rank 0, where that is known, or this rank's own."""
         given = scatter_object_input_list
         sent = [None] * dist.get_world_size(group) if given is None else [*given]
-        self._broadcasts.objects(_name(group), _root(src, group, group_src), sent)
+        decide = _is_users(sys._getframe(1))
+        self._broadcasts.objects(_group(group), _root(src, group, group_src), sent, decide=decide)
         own = sent[dist.get_rank(group)]
         if given is None and own is None:
             raise refusal(_OTHERS.format("scatter_object_list"))
         scatter_object_output_list[0] = own
 
 
-def _name(group: Any) -> str:
-    whole: Any = dist.group.WORLD
-    return str((group if group is not None else whole).group_name)
+def _group(group: Any) -> Any:
+    return group if group is not None else dist.group.WORLD
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether code outside of torch has called: what that does may depend on the objects."""
+    return not str(frame.f_globals.get("__name__", "")).startswith("torch.")
 
 
 def _root(src: int | None, group: Any, group_src: int | None) -> int:

@@ -31,6 +31,8 @@ class ProcessGroups:
         self._place = place
         #: the default group is the launcher's, and the test has not made one itself yet
         self._is_launchers = False
+        #: whether the test has asked for a group
+        self.was_asked = False
         self._stores: list[LonelyStore] = []
         self._init: Any = c10d.init_process_group
         self._new_group: Any = c10d._new_process_group_helper
@@ -50,6 +52,7 @@ class ProcessGroups:
         dist.init_process_group(LAUNCHERS)
         show_backend(dist.group.WORLD, BACKEND)
         self._is_launchers = True
+        self.was_asked = False
 
     def _init_process_group(
         self,
@@ -96,6 +99,7 @@ class ProcessGroups:
         **settings: Any,
     ) -> Any:
         """``_new_process_group_helper`` without gloo; the group is shown with the backends asked for."""
+        self.was_asked = True
         split_into(group_size)
         wanted = UNNAMED if backend is None else str(backend)
         made = self._new_group(

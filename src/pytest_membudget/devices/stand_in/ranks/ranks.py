@@ -35,21 +35,22 @@ class StandInRanks:
         source: SourceFinder,
         note_collective: NoteCollective,
         numbers: RankNumbers,
-        rank0_broadcasts: str = "",
+        told: str = "",
         see_gradient: SeeGradient = lambda parameter, gradient: None,
         quiet: Quiet = lambda function: function,
     ) -> None:
         """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
 
-        ``rank0_broadcasts``: rank 0's ``broadcasts()``, if it ran before. ``numbers``: known values of
+        ``told``: the ``broadcasts()`` of ranks that ran before, as JSON by rank. ``numbers``: known values of
         tensors. ``see_gradient`` is called with gradients of parameters that are in no module.
         ``quiet`` makes of a function one whose kernels nobody follows.
         """
         self.place = place_of(rank, world_size, os.environ)
         self._identical_ranks = IdenticalRanks(self.place, source)
-        self._broadcasts = Broadcasts(numbers, rank, rank0_broadcasts)
+        self._broadcasts = Broadcasts(numbers, rank, told, source)
         self._note_collective = note_collective
         self._see_gradient = see_gradient
+        self._process_groups = ProcessGroups(self.place)
         self._collectives = Collectives(source, note_collective, numbers, self._broadcasts, quiet)
 
     @property
@@ -71,7 +72,7 @@ class StandInRanks:
         install_objects(self._broadcasts)
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)
-        ProcessGroups(self.place).begin()
+        self._process_groups.begin()
         self._identical_ranks.watch()
 
     def representative_ranks(self) -> list[int]:
@@ -79,8 +80,21 @@ class StandInRanks:
         return self._identical_ranks.representative_ranks()
 
     def broadcasts(self) -> str:
-        """What rank 0 has broadcast, as text for the ``rank0_broadcasts`` of other ranks."""
+        """What this rank has broadcast and given, as text for what other ranks are ``told``."""
         return self._broadcasts.sent()
+
+    def unheard(self) -> list[int]:
+        """Ranks that nobody has told of, and whose values may decide what this one does."""
+        return [*self._broadcasts.missing]
+
+    def has_met(self) -> bool:
+        """Whether the test has asked for a process group, or for a collective."""
+        used = self._collectives.were_called or self._broadcasts.was_used
+        return used or self._process_groups.was_asked
+
+    def caveats(self, root: str) -> list[Caveat]:
+        """What is taken for granted of values that other ranks have."""
+        return self._broadcasts.caveats(root)
 
     def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the ranks that are not estimated; empty if there are none."""

@@ -77,6 +77,9 @@ class ItemRun:
             warnings=tuple(self._warnings),
             unknown=tuple(self._device.unknown()),
             last_read=self._device.last_read(),
+            broadcasts=self._device.broadcasts(),
+            unheard=tuple(self._device.unheard()),
+            has_met=self._device.has_met(),
             has_snapshot=has_snapshot,
             snapshot_error=snapshot_error,
         )
@@ -89,7 +92,6 @@ class ItemRun:
             answer,
             representatives=tuple(self._device.representative_ranks()),
             rank_caveats=tuple(self._device.rank_caveats()),
-            broadcasts=self._device.broadcasts(),
         )
 
     def _outcome(self) -> Answer:

@@ -1,0 +1,115 @@
+"""Ranks that decide by what another rank has: that one is run too, and those that do not meet fail."""
+
+import pytest
+
+BODIES = """
+    import os
+
+    import pytest
+    import torch
+    import torch.distributed as dist
+    from holding import hold
+
+    two = pytest.mark.mem_budget(gib=1, gpus=2)
+
+    class Part:
+        pass
+
+    @two
+    def test_is_the_second_of_those_it_gathers():
+        dist.init_process_group("nccl")
+        found = [None, None]
+        dist.all_gather_object(found, os.getpid())
+        kept = hold(0.5 if found.index(os.getpid()) == 1 else 0.1)
+
+    @two
+    def test_gathers_on_one_rank():
+        found = [None, None] if dist.get_rank() == 0 else None
+        dist.gather_object(dist.get_rank() + 1, found)
+        kept = hold(0.1 * sum(found) if found else 0.1)
+
+    @two
+    def test_gathers_what_all_have():
+        found = [None, None]
+        dist.all_gather_object(found, {"rows": 3})
+        kept = hold(0.1 * found[1]["rows"])
+
+    @two
+    def test_gathers_what_cannot_be_handed_on():
+        found = [None, None]
+        dist.all_gather_object(found, Part())
+        kept = hold(0.1)
+
+    @pytest.mark.mem_budget(gib=1, gpus=4, ranks=[3])
+    def test_trains_if_the_first_of_its_group_says_so():
+        groups, rank = [dist.new_group([0, 1]), dist.new_group([2, 3])], dist.get_rank()
+        flags = torch.tensor([1 - rank % 2], device="cuda")
+        dist.broadcast(flags, rank // 2 * 2, group=groups[rank // 2])
+        kept = hold(0.5 if flags.item() else 0.1)
+
+    @pytest.mark.mem_budget(gib=1, gpus=4, ranks=[3])
+    def test_has_its_settings_from_the_first_rank():
+        told = [{"size": 0.5}] if dist.get_rank() == 0 else [{"size": 0.1}]
+        dist.broadcast_object_list(told, src=0)
+        kept = hold(told[0]["size"])
+
+    @pytest.mark.mem_budget(gib=1, gpus=4, ranks=[3])
+    def test_needs_no_other_rank_for_weights():
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4096, 4096).cuda())
+
+    @two
+    def test_leaves_before_the_group_is_made():
+        kept = hold(0.1)
+        if os.environ["RANK"] == "0":
+            dist.init_process_group("nccl")
+            dist.barrier()
+
+    @two
+    def test_holds_nothing_on_one_rank():
+        dist.init_process_group("nccl")
+        kept = hold(0.1) if dist.get_rank() == 0 else None
+    """
+GIB = 2**30
+#: In GiB, by rank.
+SIZES = {
+    "is_the_second_of_those_it_gathers": {0: 0.1, 1: 0.5},
+    "gathers_on_one_rank": {0: 0.3, 1: 0.1},
+    "gathers_what_all_have": {0: 0.3, 1: 0.3},
+    "gathers_what_cannot_be_handed_on": {0: 0.1, 1: 0.1},
+    "trains_if_the_first_of_its_group_says_so": {3: 0.5},
+    "has_its_settings_from_the_first_rank": {3: 0.5},
+}
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of({"test_budgets.py": BODIES}, "--membudget")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_what_another_rank_has_is_its_own(run, name):
+    estimates = run.rows[f"test_{name}"]["estimates"]
+
+    found = {one["rank"]: one["peak"]["allocated_bytes"] / GIB for one in estimates}
+    assert found == pytest.approx(SIZES[name], rel=0.01)
+    kinds = {caveat["kind"] for one in estimates for caveat in one["caveats"]}
+    assert kinds == ({"other-objects"} if "handed_on" in name else set())
+
+
+def test_weights_that_are_broadcast_decide_nothing(run):
+    """4096 x 4096 parameters of 4 bytes, and DDP's bucket of as many."""
+    [estimate] = run.rows["test_needs_no_other_rank_for_weights"]["estimates"]
+    assert estimate["caveats"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("leaves_before_the_group_is_made", "rank 1 ended without taking part in any process group"),
+        ("holds_nothing_on_one_rank", "rank 1 allocated nothing on cuda, and others did"),
+    ],
+)
+def test_a_rank_that_does_nothing_fails(run, name, said):
+    assert run.outcomes[f"test_{name}"] == "failed"
+    assert run.rows[f"test_{name}"]["verdict"] == "error"
+    assert said in run.text(f"test_{name}")
