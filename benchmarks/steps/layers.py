@@ -94,7 +94,7 @@ def on_a_stream_that_is_behind() -> None:
         torch.cuda.synchronize()
         side, x = torch.cuda.Stream(), torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")
         with torch.cuda.stream(side):
-            torch.cuda._sleep(2 * 10**9)  # type: ignore[no-untyped-call]  # cycles: about a second
+            torch.cuda._sleep(2 * 10**9)  # cycles: about a second
         x.record_stream(side)
         del x
         torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")

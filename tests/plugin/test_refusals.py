@@ -74,6 +74,27 @@ BODIES = """
         assert profile.key_averages()
 
     @budget
+    def test_finds_the_most_common_number():
+        kept = hold(0.1)
+        torch.mode(torch.zeros(4096, dtype=torch.long, device="cuda"))
+
+    @budget
+    def test_copies_from_the_card_itself():
+        kept, numbers = hold(0.1), (ctypes.c_float * 4)()
+        source = ctypes.c_void_p(torch.randn(4, device="cuda").data_ptr())
+        assert ctypes.CDLL(None).cudaMemcpy(numbers, source, ctypes.c_size_t(16), 2) == 0
+        if numbers[0] == 0:
+            kept.append(hold(0.1))
+
+    @budget
+    def test_reads_what_is_followed():
+        kept, x = hold(0.1), torch.zeros(4, device="cuda")
+        assert x.tolist() == [0.0] * 4 and x.sum().item() == 0 and x.cpu()[0] == 0
+        assert torch.nonzero(x).shape == (0, 1) and "0." in str(x)
+        torch.linalg.svd(torch.zeros(4, 4, device="cuda"))
+        torch.linalg.matrix_exp(torch.zeros(4, 4, device="cuda"))
+
+    @budget
     def test_is_refused_what_a_card_refuses():
         kept = hold(0.1)
         assert ctypes.CDLL(None).cudaFree(ctypes.c_void_p(64)) == 1
@@ -105,6 +126,27 @@ def test_a_refusal_is_an_error_that_names_the_function_and_what_to_do(run, name)
     text = run.text(f"test_{name}")
     assert f"{REFUSED[name]} was called, which the stand-in refuses" in text
     assert "--membudget-measure=require" in text
+
+
+DECIDES = {
+    # more than 2,048 numbers in a row are sorted and counted by thrust: TensorModeKernel.cu, 2.11 to 2.15
+    "finds_the_most_common_number": "aten::mode",
+    "copies_from_the_card_itself": "code beside PyTorch's operators",
+}
+
+
+@pytest.mark.parametrize("name", DECIDES)
+def test_who_copies_what_kernels_have_computed_past_what_is_followed_is_no_estimate(run, name):
+    assert run.outcomes[f"test_{name}"] == "failed"
+    assert run.rows[f"test_{name}"]["verdict"] == "error"
+    text = " ".join(run.text(f"test_{name}").split())
+    assert f"{DECIDES[name]}" in text
+    assert "decides by what kernels have computed on the card" in text
+    assert "--membudget-measure=require" in text
+
+
+def test_copies_of_what_is_followed_are_none(run):
+    assert run.outcomes["test_reads_what_is_followed"] == "passed", run.text("test_reads_what_is_followed")
 
 
 @pytest.mark.parametrize("name", ["profiles", "is_refused_what_a_card_refuses"])

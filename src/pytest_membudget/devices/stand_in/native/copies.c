@@ -35,7 +35,7 @@ static int copy_rectangle(struct rectangle of) {
     char answer[MOST_ANSWER_BYTES];
     size_t bytes = of.width * of.height;
     int small = of.height && of.width <= MOST_COPIED_BYTES / of.height;
-    if (small && bytes && is_on_card(of.from) && !is_on_card(of.to) && answer_copy(answer, bytes)) {
+    if (bytes && is_on_card(of.from) && !is_on_card(of.to) && answer_copy(answer, bytes)) {
         of.from = answer;
         of.from_pitch = of.width;
     }

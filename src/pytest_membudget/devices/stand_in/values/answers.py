@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Answers:
@@ -14,6 +16,9 @@ class Answers:
         self._answer.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         self._drop = own.stand_in_drop_answers
         self._waiting = own.stand_in_answers_waiting
+        self._expect = own.stand_in_expect_copies
+        #: of copies that were given none, and were not expected either (``value``)
+        self.missed = ctypes.c_ulonglong.in_dll(own, "stand_in_unanswered_copies")
 
     def give(self, answer: bytes) -> None:
         """A later copy of at most as many bytes in this thread gives the first of ``answer``."""
@@ -27,3 +32,12 @@ class Answers:
     def drop(self) -> int:
         """Answers that nobody asked for are given no more; how many they were."""
         return int(self._drop())
+
+    @contextmanager
+    def expected(self) -> Iterator[None]:
+        """Copies of this thread are made by who knows that kernels have written nothing."""
+        self._expect(1)
+        try:
+            yield
+        finally:
+            self._expect(-1)

@@ -23,11 +23,13 @@ from ...real.kernels import (
     with_tensors,
 )
 from .answers import Answers
+from .coalescing import COALESCE, coalescing
 from .counted_sizes import COUNTED
 from .following import Following
 from .foreign_launches import ForeignLaunches
 from .number_searches import number_search
 from .plans import COMPOSITE, Plan, plan_of
+from .refusals import note_refusal
 from .shape_bounds import without_bound
 
 aten = torch.ops.aten
@@ -51,6 +53,15 @@ _OF_LENGTHS = frozenset({
 
 #: Raises where a decomposition has failed, by numbers that no kernel has written. A healthy run's has not.
 _CHECKS = ("aten::_linalg_check_errors",)
+
+#: Read whether they have converged, by a number that is zero where they have.
+_CONVERGES = aten._linalg_svd.default
+
+_DECIDES = (
+    "{} decides by what kernels have computed on the card, and they compute nothing on the stand-in: leave "
+    "the call out of the test, or measure it on a GPU (--membudget-measure=require)"
+)
+_OUTSIDE = "code beside PyTorch's operators (of sparse tensors, or an extension's)"
 
 #: Nodes that raise where ``allclose`` of what kernels have computed is not true
 #: (torch/csrc/autograd/FunctionsManual.cpp, 2.15: ``linalg_eig_backward``, ``svd_backward``).
@@ -79,6 +90,7 @@ class Kernels:
         self._runs = runs
         self._following = following
         self._answers = Answers()
+        self._missed_seen: int = self._answers.missed.value
         self._nesting = _Nesting()
         self._launches = ForeignLaunches(following.forget_all)
         self._registered: set[str] = set()
@@ -93,16 +105,27 @@ class Kernels:
             if name not in self._registered | _OURS:
                 self._registered.add(name)
                 self._library.impl(name.removeprefix("aten::"), self._around(operator, name), "CUDA")
+        if COALESCE not in self._registered:
+            self._registered.add(COALESCE)
+            self._library.impl("_coalesce", coalescing(self._answers, self._following.reads), "SparseCUDA")
+
+    def see_missed_copies(self, who: str = _OUTSIDE) -> None:
+        """Note as refused what has been copied to the host without anybody having said what is there."""
+        missed = self._answers.missed.value
+        if missed != self._missed_seen:
+            self._missed_seen = missed
+            note_refusal(_DECIDES.format(who))
 
     def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` with kernels that nobody follows: what it computes decides nothing."""
-        nesting, launches = self._nesting, self._launches
+        nesting, launches, expected = self._nesting, self._launches, self._answers.expected
 
         def run(*args: Any, **kwargs: Any) -> Any:
             launches.operator_begins()
             nesting.depth += _UNFOLLOWED
             try:
-                return function(*args, **kwargs)
+                with expected():
+                    return function(*args, **kwargs)
             finally:
                 nesting.depth -= _UNFOLLOWED
                 launches.operator_ended()
@@ -117,6 +140,8 @@ class Kernels:
             return self._reading(operator, kernel)
         if operator is _EXPONENTIAL:
             return self._computing(operator, self._deciding(kernel), plan)
+        if operator is _CONVERGES:
+            return self._computing(operator, self._converging(kernel), plan)
         if name in _OF_LENGTHS:
             return self._taking_lengths(kernel)
         if plan.reads:
@@ -130,6 +155,8 @@ class Kernels:
         saw, concerns, count = following.saw, following.concerns, launches.count
         positions = plan.tensor_positions if takes_numbers(plan.tensor_positions) else ()
         see, runs = self._computed.seeing(operator), self._runs
+        missed, see_missed_copies = self._answers.missed, self.see_missed_copies
+        name = operator.name()
 
         def run(*args: Any, **kwargs: Any) -> Any:
             for position in positions:
@@ -144,6 +171,8 @@ class Kernels:
             if count.value != launches.seen:
                 launches.operator_begins()
             runs()
+            if missed.value != self._missed_seen:
+                see_missed_copies()
             try:
                 result = kernel(*args, **kwargs)
                 if concerns(plan, args, kwargs):
@@ -156,6 +185,8 @@ class Kernels:
             finally:
                 nesting.depth = 0
                 launches.seen = count.value
+                if missed.value != self._missed_seen:
+                    see_missed_copies(name)
             return result
 
         return run
@@ -163,6 +194,7 @@ class Kernels:
     def _copying(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
         copy = self._computing(operator, kernel, plan)
         nesting, following, launches = self._nesting, self._following, self._launches
+        expected = self._answers.expected
 
         def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
             following.see_host(source if target.is_cuda else target)
@@ -173,7 +205,8 @@ class Kernels:
             nesting.depth = 1
             launches.operator_begins()
             try:
-                kernel(target, source, *args)
+                with expected():
+                    kernel(target, source, *args)
                 following.read_into(target, source)
             finally:
                 nesting.depth = 0
@@ -190,14 +223,24 @@ class Kernels:
         return target
 
     def _deciding(self, kernel: Kernel) -> Kernel:
-        nesting = self._nesting
+        nesting, expected = self._nesting, self._answers.expected
 
         def run(*args: Any, **kwargs: Any) -> Any:
             nesting.decides = _LARGE_SCALE
             try:
-                return kernel(*args, **kwargs)
+                with expected():
+                    return kernel(*args, **kwargs)
             finally:
                 nesting.decides = 0
+
+        return run
+
+    def _converging(self, kernel: Kernel) -> Kernel:
+        expected = self._answers.expected
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with expected():
+                return kernel(*args, **kwargs)
 
         return run
 

@@ -65,6 +65,7 @@ class Values:
 
     def refused(self) -> list[str]:
         """What was refused in this process that a card would have done, each with its place."""
+        self._kernels.see_missed_copies()
         return refused()
 
 
