@@ -11,7 +11,7 @@ from typing import Final
 
 #: Variables that git sets for its hooks: with them it would use another repository, or index.
 #: ``git rev-parse --local-env-vars``, git 2.39.
-_LOCAL: Final = (
+LOCAL: Final = (
     *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"),
     *("GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE"),
     *("GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX"),
@@ -54,6 +54,6 @@ def run_git(folder: Path, *args: str, timeout: float = 60.0) -> GitAnswer:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    own = {name: value for name, value in environment.items() if name not in _LOCAL}
+    own = {name: value for name, value in environment.items() if name not in LOCAL}
     # git must not ask for a password, and its messages must not be translated
     return {**own, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

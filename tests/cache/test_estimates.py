@@ -1,5 +1,6 @@
 """The cache as a session uses it, with workers that are not there."""
 
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,7 @@ from pytest_membudget.worker.client.tracing import TracingEstimator
 
 REPORT = MemoryReport("traced", "allocated", PeakBytes(*[2 * GIB] * 4), {"parameters": 2 * GIB}, seconds=1.0)
 PATHS = {kind: {} for kind in KINDS}
-SEEN = {"paths": PATHS, "modules": {}, "namespaces": {}, "variables": [], "trouble": ""}
+SEEN = {"paths": PATHS, "trouble": ""}
 TRACED = Answer("traced", reports=(REPORT,), seen=SEEN)
 REQUEST = Request("t.py::test", "t.py", "A100-40GB", False, "allocated")
 
@@ -83,7 +84,7 @@ def cache_of(tmp_path):
 
     def make(facts=None, **more):
         store = Store(tmp_path / "kept")
-        return EstimateCache(store, "/project", lambda current: facts or {"torch": "2.13"}, **more)
+        return EstimateCache(store, "/project", lambda states: facts or {"torch": "2.13"}, **more)
 
     return make
 
@@ -235,16 +236,30 @@ def test_what_was_kept_without_a_snapshot_is_not_found_for_one(cache_of, tmp_pat
     assert cache_of().find(replace(REQUEST, snapshot=str(tmp_path / "test.pickle"))) is None
 
 
-def test_a_folder_that_the_body_has_put_on_the_import_path_is_watched(cache_of, tmp_path):
-    (tmp_path / "more").mkdir()
-    seen = {**SEEN, "modules": {str(tmp_path / "more"): {"shadow": ""}}}
-    cache_of().keep(REQUEST, replace(TRACED, seen=seen))
-    assert cache_of().find(REQUEST) is not None
+def test_another_variable_is_another_estimate_and_one_that_the_session_sets_keeps_none(cache_of, monkeypatch):
+    def counting():
+        return cache_of(variables=lambda variables: {"SIZE": variables.get("SIZE", "")})
 
-    (tmp_path / "more" / "notes.txt").write_text("")
-    assert cache_of().find(REQUEST) is not None
-    (tmp_path / "more" / "shadow.py").write_text("")
-    assert cache_of().find(REQUEST) is None
+    cache = counting()
+    assert cache.find(REQUEST) is None
+    monkeypatch.setenv("SIZE", "1")
+    cache.keep(REQUEST, TRACED)
+    assert cache.not_cached == {"t.py::test": "the session has changed its environment variables"}
+    assert counting().find(REQUEST) is None
+
+    counting().keep(REQUEST, TRACED)
+    assert counting().find(REQUEST) is not None
+    monkeypatch.setenv("SIZE", "2")
+    assert counting().find(REQUEST) is None
+
+
+def test_no_value_of_a_variable_is_kept(cache_of, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKEN", "a-secret")
+    cache_of().keep(REQUEST, TRACED)
+
+    texts = [zlib.decompress(path.read_bytes()) for path in tmp_path.rglob("*.estimate")]
+    assert texts
+    assert not any(b"a-secret" in text for text in texts)
 
 
 def test_another_checkout_with_the_same_content_finds_it(tmp_path):
@@ -254,7 +269,7 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
         path.write_text(text)
         paths = {**PATHS, "content": {str(path): States().of("content", str(path))}}
         request = replace(REQUEST, key=f"{path.parent}/t.py::test", file=f"{path.parent}/t.py")
-        cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda current: {})
+        cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda states: {})
         return cache, request, replace(TRACED, seen={**SEEN, "paths": paths})
 
     cache, request, answer = checkout("first", "1")
@@ -281,23 +296,21 @@ def test_where_no_worker_can_start_what_is_kept_is_still_there(cache_of, worker)
 
 
 def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):
-    def checkout(name):
-        (tmp_path / name / "project").mkdir(parents=True)
-        root = str(tmp_path / name / "project")
+    """The paths above are the same here, and yet another checkout may have looked for others."""
+
+    def checkout(name, looked_for):
+        root = tmp_path / name
+        root.mkdir()
+        types = {str(path): States().of("type", str(path)) for path in looked_for}
+        answer = replace(TRACED, seen={**SEEN, "paths": {**PATHS, "type": types}})
         request = replace(REQUEST, key=f"{root}/t.py::test", file=f"{root}/t.py")
-        absent = {str(tmp_path / name / ".env"): "absent", str(tmp_path / name): "folder"}
-        seen = {**SEEN, "paths": {**PATHS, "type": absent}}
-        return (
-            EstimateCache(Store(tmp_path / "kept"), root, lambda *_: {}),
-            request,
-            replace(TRACED, seen=seen),
-        )
+        return EstimateCache(Store(tmp_path / "kept"), str(root), lambda _: {}), request, answer
 
-    cache, request, answer = checkout("first")
+    cache, request, answer = checkout("first", [tmp_path, tmp_path / "first" / "t.py"])
     cache.keep(request, answer)
-    same, same_request, _ = checkout("second")
-    other, other_request, _ = checkout("third")
-    (tmp_path / "third" / ".env").write_text("SIZE=1")
+    other, other_request, bound = checkout("second", [tmp_path / ".env"])
+    assert other.find(other_request) is not None
 
-    assert same.find(same_request) is not None
-    assert other.find(other_request) is None
+    cache.keep(replace(request, gpu="H100-80GB"), bound)
+    assert cache.find(replace(request, gpu="H100-80GB")) is not None
+    assert other.find(replace(other_request, gpu="H100-80GB")) is None

@@ -2,22 +2,23 @@
 
 import os
 from importlib import metadata
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.budgets.settings import Settings
+from pytest_membudget.cache import session_facts
 from pytest_membudget.cache.estimates import head_of_base
 from pytest_membudget.cache.paths import Names
-from pytest_membudget.cache.probes import SAYS_NOTHING
 from pytest_membudget.cache.session_facts import (
+    IGNORED,
     counted_options,
+    counted_variables,
     distributions,
     edited_files,
-    listed_variables,
-    package_digest,
+    installation,
 )
 from pytest_membudget.cache.states import States
 from pytest_membudget.comparison.base.exchange import Invocation
@@ -29,7 +30,6 @@ from pytest_membudget.gate import estimators
 from pytest_membudget.results.answer import Request
 from pytest_membudget.worker.client.order import STAND_IN
 
-NAMES = Names("/project")
 STARTED = Invocation([], "/project", "/project")
 
 
@@ -62,21 +62,11 @@ def write(tmp_path):
 def test_what_is_installed_is_identified_by_its_metadata(write, tmp_path, name, text):
     write("one-1.dist-info/METADATA", "Version: 1")
     write("one-1.dist-info/RECORD", "one.py,sha256=1,1")
-    before = distributions([str(tmp_path)], NAMES, States())
-    assert distributions([str(tmp_path)], NAMES, States()) == before
+    before = distributions([str(tmp_path)], States())
+    assert distributions([str(tmp_path)], States()) == before
 
     write(name, text)
-    assert distributions([str(tmp_path)], NAMES, States()) != before
-
-
-def test_what_is_installed_in_a_checkout_is_the_same_in_another(write, tmp_path):
-    for checkout in ("a", "b"):
-        write(f"{checkout}/lib/one-1.dist-info/METADATA", "Version: 1")
-
-    first, second = (
-        distributions([str(tmp_path / name / "lib")], Names(str(tmp_path / name)), States()) for name in "ab"
-    )
-    assert first == second
+    assert distributions([str(tmp_path)], States()) != before
 
 
 def test_code_that_was_edited_where_it_is_installed_is_found(write, tmp_path):
@@ -95,17 +85,17 @@ def test_a_folder_without_installations_has_no_edited_code(write, tmp_path):
     assert edited_files([str(tmp_path), "/no/such/folder"]) == []
 
 
-def test_this_plugin_is_identified_by_all_that_is_in_it(write, tmp_path):
-    write("plugin/a.py", "1")
-    write("plugin/inner/b.yaml", "1")
-    before = package_digest(str(tmp_path / "plugin"), States())
-    write("plugin/__pycache__/a.cpython-311.pyc", "1")
-    assert package_digest(str(tmp_path / "plugin"), States()) == before
+def test_this_plugin_is_identified_by_all_that_is_in_it(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(session_facts, "PACKAGE", str(tmp_path / "plugin"))
+    found = []
+    for name in ("a.py", "inner/b.yaml", "__pycache__/a.cpython-311.pyc", "c.py"):
+        write(f"plugin/{name}", name)
+        found.append(installation([], States())["plugin"])
+    write("plugin/inner/b.yaml", "another")
+    found.append(installation([], States())["plugin"])
 
-    write("plugin/inner/b.yaml", "22")
-    changed = package_digest(str(tmp_path / "plugin"), States())
-    write("plugin/c.py", "1")
-    assert len({before, changed, package_digest(str(tmp_path / "plugin"), States())}) == 3
+    assert found[1] == found[2]
+    assert len({str(one) for one in found}) == 4
 
 
 def test_the_distribution_of_torch_records_the_file_with_its_commit():
@@ -122,24 +112,23 @@ def test_options_that_choose_or_report_do_not_count():
 # Variables
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["PYTORCH_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "HF_HOME", "PYTHONPATH", "MEMBUDGET_OWN_GPUS", "RANK"],
-)
-def test_variables_of_libraries_count_whoever_reads_them(name):
-    first, second = (listed_variables({name: value, "OTHER": value}, NAMES) for value in "12")
+def test_all_variables_count_but_the_documented_ones():
+    written = dict.fromkeys(["PYTORCH_ALLOC_CONF", "HOME", "SIZE_MIB", "LINES_PER_BATCH", "TERMINAL"], "1")
+    job = dict.fromkeys(["GITHUB_SHA", "PYTEST_XDIST_WORKER", "LINES", "_", "MEMBUDGET_CACHE_DIR"], "1")
 
-    assert list(first) == [name]
-    assert first != second
+    assert counted_variables({**written, **job}) == written
 
 
-@pytest.mark.parametrize("name", ["MEMBUDGET_CACHE_DIR", "MEMBUDGET_FOREIGN_IMPORTS", "OTHER"])
-def test_others_do_not(name):
-    assert listed_variables({name: "1"}, NAMES) == {}
+def test_the_guide_lists_the_variables_that_do_not_count():
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+    start = guide.index("Variables that do not count: ")
+    listed = guide[start : guide.index(".", start)].split(": ")[1].replace("\n", " ")
+
+    assert {name.strip(" `*") for name in listed.split(",")} == IGNORED
 
 
 def test_the_base_s_head_is_where_the_comparison_says():
-    assert SAYS_NOTHING[-1] == VARIABLE
+    assert VARIABLE in IGNORED
     assert head_of_base({VARIABLE: '{"head": "/there", "folder": "/tmp/x"}'}) == "/there"
     assert head_of_base({}) is None
 
@@ -187,37 +176,11 @@ def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeyp
 # Paths
 
 
-def test_plain_values_name_the_root():
-    value = {
-        "a": ["/project/x", 1, None, True],
-        "b": ("/project",),
-        "c": {"/project/y"},
-        "d": SimpleNamespace,
-    }
-
-    assert NAMES.plain(value) == {
-        "a": ["{root}/x", 1, None, True],
-        "b": ["{root}"],
-        "c": ["'{root}/y'"],
-        "d": "<class 'types.SimpleNamespace'>",
-    }
-    assert NAMES.path(NAMES.name("/project/x")) == "/project/x"
-    assert NAMES.name("/projects/x") == "/projects/x"
-
-
-def test_what_lies_next_to_a_folder_above_the_root_has_two_names():
-    names = Names("/a/b/project")
-
-    assert names.names("/a/b/project") == ["{root}"]
-    assert names.names("/a/b/project/x") == ["{root}/x"]
-    assert names.names("/a/b/.env") == ["/a/b/.env", "{root-1}/.env"]
-    assert names.names("/a/.env") == ["/a/.env", "{root-2}/.env"]
-    assert names.names("/a") == ["/a", "{root-3}/a"]
-    assert names.names("/c/d/.env") == ["/c/d/.env"]
-    assert names.names("/a/b/project/../x") == ["{root}/../x"]
-    for path in ("/a/.env", "/a", "/", "/a/b/project", "/a/b/project/x", "/a/b/project/../x", "/c"):
-        assert {names.path(name) for name in names.names(path)} == {path}
-    assert Names("/c/d/project").path("{root-2}/.env") == "/c/.env"
-    assert Names("/").path("{root-2}/.env") == "/.env"
-    above = {path: names.is_above(path) for path in ("/a", "/a/b/project", "/a/c", "/")}
-    assert above == {"/a": True, "/a/b/project": False, "/a/c": False, "/": True}
+def test_a_path_in_the_root_is_the_same_in_another():
+    first, second = Names("/project"), Names("/other/project")
+    for path in ("/project", "/project/x", "/projects/x", "/project/../x", "/"):
+        assert first.path(first.name(path)) == path
+    assert second.path(first.name("/project/x")) == "/other/project/x"
+    assert second.path(first.name("/projects/x")) == "/projects/x"
+    above = {path: second.is_above(path) for path in ("/other", "/other/project", "/other/x", "/")}
+    assert above == {"/other": True, "/other/project": False, "/other/x": False, "/": True}

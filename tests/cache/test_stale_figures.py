@@ -1,86 +1,10 @@
 """A figure is not used again once what the test read has changed, whichever way it was read."""
 
-import json
-import os
-import subprocess
-import sys
-import textwrap
-
 import pytest
 
 from pytest_membudget.cache.paths import Names
-from pytest_membudget.cache.states import CurrentStates, NotCacheable, States, dependencies_of, first_change
-
-PROGRAM = """
-import json, os, sys
-from pytest_membudget.cache.observer import Observer
-
-observer = Observer({scratch!r})
-observer.install()
-sys.path.insert(0, os.getcwd())
-import glob, importlib.util, pathlib, shutil, socket, sqlite3, tempfile
-from pathlib import Path
-
-tmp_path = Path({scratch!r})
-observer.begin()
-{body}
-print("SEEN" + json.dumps(observer.seen()))
-"""
-FILES = {
-    "data.txt": "1",
-    "more.txt": "2",
-    "parts/a.txt": "1",
-    "parts/b.txt": "22",
-    "large/a.txt": "333",
-    "quick.py": "",
-    "inner/quick.py": "",
-}
-
-
-class Project:
-    """A folder, and bodies whose process is observed in it."""
-
-    def __init__(self, folder, scratch):
-        self.folder, self._scratch = folder, scratch
-        self._environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # as users run Python
-        scratch.mkdir()
-        for name, text in FILES.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
-        (folder / "link").symlink_to("parts")
-        (folder / "chosen.txt").symlink_to("data.txt")
-
-    def world(self):
-        return CurrentStates(Names(str(self.folder)), States(), self._environment)
-
-    def kept(self, body):
-        """What the estimate of ``body`` depends on. Raises ``NotCacheable``."""
-        program = PROGRAM.format(scratch=str(self._scratch), body=textwrap.dedent(body))
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=self.folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        return dependencies_of(json.loads(done.stdout.partition("SEEN")[2]), self.world())
-
-    def change(self, statement):
-        """Run ``statement`` in the project, unobserved."""
-        program = f"import os, shutil; from pathlib import Path\n{statement}"
-        subprocess.run([sys.executable, "-c", program], cwd=self.folder, check=True)
-
-    def changed(self, kept):
-        return first_change(kept, self.world())
-
-
-@pytest.fixture
-def project(tmp_path):
-    (tmp_path / "project").mkdir()
-    return Project(tmp_path / "project", tmp_path / "scratch")
-
+from pytest_membudget.cache.states import CurrentStates, NotCacheable, States, first_change
+from tests.cache.conftest import Observed
 
 RELINK = "os.remove('link'); os.symlink('large', 'link')"
 RECHOOSE = "os.remove('chosen.txt'); os.symlink('more.txt', 'chosen.txt')"
@@ -123,6 +47,7 @@ HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
         ("list(os.walk('parts'))", "Path('parts/c.txt').touch()"),
         ("os.stat('parts/a.txt').st_mode", CHMOD),
         ("os.access('parts/a.txt', os.X_OK)", CHMOD),
+        ("os.access('parts', os.W_OK)", "os.chmod('parts', 0o500)"),
         ("os.stat(os.open('parts/a.txt', os.O_RDONLY)).st_mtime", TOUCH),
         ("file = open('parts/a.txt'); os.fstat(file.fileno()).st_mtime", TOUCH),
         ("shutil.copy('parts/a.txt', tmp_path); (tmp_path / 'a.txt').stat().st_mode", CHMOD),
@@ -140,7 +65,6 @@ HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
         ("os.symlink(Path('parts').absolute(), tmp_path / 'm'); open(tmp_path / 'm/a.txt').read()", GROW),
         ("os.symlink('parts', 'made'); open('made/a.txt').read(); os.remove('made')", GROW),
         ("os.symlink('parts', 'made'); os.listdir('made'); os.remove('made')", "Path('parts/c.txt').touch()"),
-        ("os.link('parts/a.txt', tmp_path / 'made'); (tmp_path / 'made').read_text()", GROW),
         ("shutil.copytree('parts', tmp_path / 'made'); (tmp_path / 'made/a.txt').read_text()", GROW),
         # what could be imported
         ("importlib.util.find_spec('quick')", "os.remove('quick.py')"),
@@ -148,7 +72,7 @@ HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
         ("importlib.util.find_spec('slow')", "Path('slow.py').touch()"),
         ("import quick", "Path('quick').mkdir(); Path('quick/__init__.py').touch()"),
         ("import inner.quick", "Path('inner.py').touch()"),
-        ("import tabulate", "Path('tabulate.py').touch()"),
+        ("import colorsys", "Path('colorsys.py').touch()"),
         ("sys.path.insert(0, os.path.abspath('parts')); import quick", "Path('parts/quick.py').touch()"),
         ("importlib.import_module('inner')", "Path('inner/__init__.py').touch()"),
         ("importlib.machinery.PathFinder.find_spec('quick')", "os.remove('quick.py')"),
@@ -173,22 +97,24 @@ HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
         ("try: open('none.txt')\nexcept OSError: pass", "Path('none.txt').touch()"),
         ("os.path.exists('none.txt')", "Path('none.txt').touch()"),
         ("os.chdir('parts'); open('a.txt').read()", GROW),
+        # past the module os
+        ("import posix; posix.stat('none.txt') if 0 else posix.access('none.txt', os.F_OK)",
+         "Path('none.txt').touch()"),
+        ("import posix; posix.stat('parts/a.txt')", GROW),
+        ("import posix; posix.readlink('link')", RELINK),
+        ("import posix; os.read(posix.open('a.txt', 0, dir_fd=posix.open('parts', 0)), 1)", GROW),
+        # a library by its bare name
+        ("import ctypes\ntry: ctypes.CDLL('libquick.so')\nexcept OSError: pass",
+         "Path('parts/libquick.so').touch()"),
     ],
 )  # fmt: skip
-def test_a_change_of_what_was_read_is_seen(project, body, change):
-    kept = project.kept(body)
-    assert project.changed(kept) is None
+def test_a_change_of_what_was_read_is_seen(observed, body, change):
+    kept = observed.kept(body)
+    assert observed.changed(kept) is None
 
-    project.change(change)
+    observed.change(change)
 
-    assert project.changed(kept) is not None
-
-
-@pytest.mark.parametrize("body", ["os.environb[b'HOME']", "os.getenvb(b'SIZE')", "dict(os.environb)"])
-def test_a_variable_that_is_read_as_bytes_is_seen(project, body):
-    kept = project.kept(body)
-
-    assert {"HOME", "SIZE"} & set(kept["variables"])
+    assert observed.changed(kept) is not None
 
 
 @pytest.mark.parametrize(
@@ -198,7 +124,8 @@ def test_a_variable_that_is_read_as_bytes_is_seen(project, body):
         ("sqlite3.connect(':memory:').execute('attach database ? as other', ['data.db'])", "sqlite3.connect"),
         ("import multiprocessing\nmultiprocessing.get_context('spawn').Process().start()", "multiprocessing"),
         ("sys.audit('made.up')", "made.up"),
-        ("import subprocess; subprocess.run(['true'])", "subprocess.Popen"),
+        ("subprocess.run(['true'])", "subprocess.Popen"),
+        ("os.link('parts/a.txt', tmp_path / 'made'); (tmp_path / 'made').read_text()", "os.link"),
         ("os.system('true')", "os.system"),
         ("os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)", "os.posix_spawn"),
         ("pid = os.fork()\nif pid == 0:\n    os._exit(0)", "os.fork"),
@@ -217,9 +144,9 @@ def test_a_variable_that_is_read_as_bytes_is_seen(project, body):
         ("socket.create_server(('localhost', 0))", "socket."),
     ],
 )
-def test_what_cannot_be_followed_is_not_kept(project, body, why):
+def test_what_cannot_be_followed_is_not_kept(observed, body, why):
     with pytest.raises(NotCacheable) as refused:
-        project.kept(body)
+        observed.kept(body)
 
     assert why in str(refused.value)
 
@@ -243,48 +170,169 @@ def test_what_cannot_be_followed_is_not_kept(project, body, why):
         "os.chmod(tmp_path, 0o700); os.utime(tmp_path); os.putenv('A', '1')",
     ],
 )
-def test_what_changes_nothing_is_kept(project, body):
-    kept = project.kept(body)
+def test_what_changes_nothing_is_kept(observed, body):
+    kept = observed.kept(body)
 
-    project.change("Path('README.md').touch()")
-    project.change("os.utime('data.txt', (1, 1))")
+    observed.change("Path('README.md').touch()")
+    observed.change("os.utime('data.txt', (1, 1))")
 
-    assert project.changed(kept) is None
-
-
-BINDS = """
-import socket
-listener = socket.socket({family})
-listener.bind(({host!r}, {port}))
-{after}
-"""
-
-
-@pytest.mark.parametrize(
-    ("port", "after", "is_kept"),
-    [(0, "listener.close()", True), (0, "", False), (29511, "listener.close()", False)],
-)
-def test_a_module_may_bind_a_socket_to_any_port_and_close_it(project, port, after, is_kept):
-    """``urllib3`` does so as it is imported, to see whether there is IPv6; here it is no installed one."""
-    text = BINDS.format(family="", host="127.0.0.1", port=port, after=after)
-    (project.folder / "connection.py").write_text(text)
-
-    if is_kept:
-        project.kept("import connection")
-        return
-    with pytest.raises(NotCacheable, match=r"socket\.bind"):
-        project.kept("import connection")
+    assert observed.changed(kept) is None
 
 
 def test_another_checkout_that_a_link_leads_to_is_another(tmp_path):
     for name in ("first", "second"):
         (tmp_path / "real" / name).mkdir(parents=True)
         (tmp_path / name).symlink_to(f"real/{name}")
-    project = Project(tmp_path / "first", tmp_path / "scratch")
-    kept = project.kept(f"open(os.path.realpath('{project.folder}/data.txt')).read()")
+    observed = Observed(tmp_path / "first", tmp_path / "scratch")
+    kept = observed.kept(f"open(os.path.realpath('{observed.folder}/data.txt')).read()")
 
-    other = CurrentStates(Names(str(tmp_path / "second")), States(), {})
+    other = CurrentStates(Names(str(tmp_path / "second")), States())
     (tmp_path / "second" / "data.txt").write_text("1")
 
-    assert project.changed(kept) is None
+    assert observed.changed(kept) is None
     assert first_change(kept, other) is not None
+
+
+# Processes, and what a program writes
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["git", "rev-parse", "--short", "HEAD"],
+        ["git", "status", "--porcelain"],
+        "git log -1 --pretty=%B",
+        ["git", "describe", "--always", "--dirty"],
+    ],
+)
+@pytest.mark.parametrize("change", ["commit", "write", "branch"])
+def test_an_answer_of_git_depends_on_what_git_knows(observed, command, change):
+    observed.git("init", "-q", ".")
+    observed.git("add", "data.txt")
+    observed.git("commit", "-q", "-m", "first")
+    kept = observed.kept(
+        f"subprocess.run({command!r}, shell={isinstance(command, str)}, capture_output=True)"
+    )
+    assert observed.changed(kept) is None
+
+    if change == "commit":
+        observed.git("commit", "-q", "--allow-empty", "-m", "second")
+    elif change == "write":
+        observed.write("data.txt", "another")
+    else:
+        observed.git("checkout", "-q", "-b", "other")
+
+    assert observed.changed(kept) == "{root}"
+
+
+def test_a_program_s_version_depends_on_the_program(observed):
+    tool = observed.write("tool", "#!/bin/sh\necho 1\n")
+    tool.chmod(0o755)
+    kept = observed.kept("subprocess.run(['./tool', '--version'])")
+    assert observed.changed(kept) is None
+
+    tool.write_text("#!/bin/sh\necho 2\n")
+    assert observed.changed(kept) == "{root}/tool"
+
+
+def test_a_program_that_is_not_there_may_come(observed):
+    observed.environment["PATH"] = f"{observed.folder}/parts:{observed.environment['PATH']}"
+    kept = observed.kept("try: subprocess.run('nvcc --version', shell=True)\nexcept OSError: pass")
+
+    observed.write("parts/nvcc")
+    assert observed.changed(kept) == "{root}/parts/nvcc"
+
+
+def test_what_describes_the_machine_is_kept(observed):
+    observed.kept("import platform; platform.processor(); subprocess.run(['uname', '-a'])")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "['git', 'commit', '-m', 'x']",
+        "['git', 'status', '--ignored']",
+        "['git', '-C', 'inner', 'log']",
+        "'git log | head -1', shell=True",
+        "'cat $DATA', shell=True",
+        "['git', 'log'], env={'PATH': os.environ['PATH'], 'GIT_DIR': 'x'}",
+        "[sys.executable, '-c', '1']",
+    ],
+)
+def test_a_process_whose_reads_are_unknown_is_not_kept(observed, command):
+    with pytest.raises(NotCacheable, match=r"subprocess\.Popen"):
+        observed.kept(f"subprocess.run({command}, capture_output=True)")
+
+
+WRITES = """
+folder = Path("runs") / str(len(os.listdir("runs")) if os.path.isdir("runs") else 0)
+os.makedirs(folder, exist_ok=True)
+(folder / "log.txt").write_text("1")
+with open("runs/all.txt", "a") as file:
+    file.write("1")
+assert (folder / "log.txt").read_text() == "1"
+"""
+
+
+def test_outputs_that_are_named_keep_nothing_from_being_kept(observed):
+    with pytest.raises(NotCacheable, match="runs was changed while the test ran"):
+        observed.kept(WRITES)
+
+    kept = observed.kept(WRITES, outputs=["runs"])
+    observed.change("shutil.rmtree('runs')")
+    assert observed.changed(kept) is None
+
+
+def test_what_an_earlier_run_left_in_the_outputs_counts_where_it_is_read(observed):
+    observed.write("runs/checkpoint.pt", "1")
+    kept = observed.kept("os.path.exists('runs') and open('runs/checkpoint.pt').read()", outputs=["runs"])
+
+    observed.write("runs/checkpoint.pt", "2")
+    assert observed.changed(kept) == "{root}/runs/checkpoint.pt"
+
+
+# Who asks
+
+CACHE = """
+from _pytest.cacheprovider import Cache
+cache = Cache(Path(".pytest_cache").absolute(), None, _ispytest=True)
+"""
+
+
+def test_pytest_s_cache_counts_where_a_test_asks_it(observed):
+    kept = observed.kept("cache.get('size', 0)", before=CACHE)
+    assert observed.changed(kept) is None
+
+    observed.write(".pytest_cache/v/size", "1")
+    assert observed.changed(kept) == "{root}/.pytest_cache/v/size"
+
+
+def test_the_functions_are_what_they_were(observed):
+    observed.kept("""
+        import pickle, posix
+        assert os.stat("data.txt").st_size == 1 and os.stat in os.supports_follow_symlinks
+        assert os.stat("data.txt", dir_fd=os.open(".", os.O_RDONLY)).st_size == 1
+        assert os.lstat("link").st_size == 5 and os.path.islink("link")
+        try:
+            os.stat("none.txt")
+        except FileNotFoundError as error:
+            assert error.filename == "none.txt"
+
+        class Accessor:
+            stat = os.stat  # as in pathlib of Python 3.10
+
+        assert Accessor().stat("data.txt").st_size == pathlib.Path("data.txt").stat().st_size == 1
+        assert pickle.loads(pickle.dumps(os.stat)) is os.stat
+        """)
+
+
+def test_what_the_user_s_own_code_does_before_the_test_is_trouble_too(observed):
+    assert observed.seen("", before="os.system('true')")["trouble"] == "os.system"
+
+
+def test_modules_that_come_from_bytecode_are_seen_by_their_sources(observed):
+    observed.kept("import inner.quick")
+    paths = observed.seen("import inner.quick")["paths"]
+
+    assert str(observed.folder / "inner" / "quick.py") in paths["content"]
+    assert not any("__pycache__" in path for states in paths.values() for path in states)

@@ -13,11 +13,7 @@ from pytest_membudget.cache.states import (
     States,
     dependencies_of,
     first_change,
-    importable,
-    variables,
 )
-
-NAMES = Names("/project")
 
 
 class Project:
@@ -25,7 +21,6 @@ class Project:
 
     def __init__(self, folder):
         self.folder = folder
-        self.environment = {}
 
     def write(self, name, text=""):
         path = self.folder / name
@@ -34,19 +29,15 @@ class Project:
         return str(path)
 
     def world(self, **more):
-        return CurrentStates(Names(str(self.folder)), States(), self.environment, **more)
+        return CurrentStates(Names(str(self.folder)), States(), **more)
 
-    def seen(self, *reads, modules=(), namespaces=(), variables=(), trouble=""):
-        """What an observer has seen: ``reads`` of kind and name, modules by name."""
+    def seen(self, *reads, trouble=""):
+        """What an observer has seen: ``reads`` of kind and name."""
         paths = {kind: {} for kind in KINDS}
         for kind, name in reads:
             path = str(self.folder / name)
             paths[kind][path] = States().of(kind, path)
-        found = {
-            kind: {str(self.folder): {name: importable(kind, str(self.folder), name) for name in names}}
-            for kind, names in (("modules", modules), ("namespaces", namespaces))
-        }
-        return {"paths": paths, **found, "variables": list(variables), "trouble": trouble}
+        return {"paths": paths, "trouble": trouble}
 
     def kept(self, *reads, **more):
         kept = dependencies_of(self.seen(*reads, **more), self.world())
@@ -68,9 +59,8 @@ def project(tmp_path):
         ({"data.txt": "1"}, "content", "data.txt", {"data.txt": "2"}, "{root}/data.txt"),
         *(
             ({}, kind, "data.txt", {"data.txt": ""}, "{root}/data.txt")
-            for kind in ("content", "type", "mode")
+            for kind in ("content", "type", "status")
         ),
-        ({}, "status", "data.txt", {"data.txt": ""}, "{root}/data.txt"),
         ({"data.txt": "1"}, "type", "data.txt", {"data.txt": "2"}, None),
         ({"data/a.txt": ""}, "listing", "data", {"data/b.txt": ""}, "{root}/data"),
         ({"data/a.txt": ""}, "listing", "data", {"data/__pycache__/a.cpython-311.pyc": ""}, None),
@@ -97,46 +87,15 @@ def test_the_types_in_a_folder(project):
     assert project.changed(kept) == "{root}/data"
 
 
-@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("1", None), ("1", "2")])
-def test_a_variable(project, before, after):
-    def put(value):
-        project.environment = {} if value is None else {"SIZE": value}
-
-    put(before)
-    kept = project.kept(variables=["SIZE"])
-    put(after)
-
-    assert project.changed(kept) == "SIZE"
-
-
 @pytest.mark.parametrize("name", ["quick.py", "quick/__init__.py", "quick.abi3.so"])
-@pytest.mark.parametrize("kind", ["modules", "namespaces"])
-def test_a_module_that_was_missing_in_a_folder(project, name, kind):
-    kept = project.kept(**{kind: ["quick"]})
+def test_a_module_that_was_missing_in_a_folder(project, name):
+    kept = project.kept(("module", "quick"))
 
-    project.write(name)
-
-    assert project.changed(kept) == "module quick"
-
-
-def test_a_folder_of_a_module_s_name_counts_where_there_is_no_module_elsewhere(project):
-    found, missing = project.kept(modules=["quick"]), project.kept(namespaces=["quick"])
-
-    project.write("quick/data.txt")
-
-    assert project.changed(found) is None
-    assert project.changed(missing) == "module quick"
-
-
-def test_what_it_did_not_depend_on_is_no_change(project):
-    project.write("data.txt", "1")
-    kept = project.kept(("content", "data.txt"), variables=["SIZE"], modules=["quick"])
-
-    project.write("other.txt", "1")
-    project.write("other.py", "1")
-    project.environment = {"OTHER": "1"}
-
+    project.write("slow.py")
+    project.write("quick/data.txt")  # a folder without a module is none
     assert project.changed(kept) is None
+    project.write(name)
+    assert project.changed(kept) == "{root}/quick"
 
 
 def test_a_state_is_of_the_content(project):
@@ -189,21 +148,13 @@ def test_trouble_is_not_kept(project):
 # What is written
 
 
-def test_a_value_is_not_kept_and_one_in_the_checkout_is_the_same_in_another():
-    found = variables({"TOKEN": "secret", "DATA": "/project/data"}, ["TOKEN", "DATA", "UNSET"], NAMES)
-
-    assert "secret" not in str(found)
-    assert found["UNSET"] is None
-    assert found["DATA"] == variables({"DATA": "/other/data"}, ["DATA"], Names("/other"))["DATA"]
-
-
 def test_a_link_in_the_checkout_is_the_same_in_another(tmp_path):
     worlds = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         os.symlink(tmp_path / name / "data", tmp_path / name / "link")
-        worlds.append(CurrentStates(Names(str(tmp_path / name)), States(), {}))
-    seen = Project(tmp_path / "a").seen(("link", "link"), ("type", "none"))
+        worlds.append(CurrentStates(Names(str(tmp_path / name)), States()))
+    seen = Project(tmp_path / "a").seen(("type", "link"), ("type", "none"))
 
     kept = dependencies_of(seen, worlds[0])
 

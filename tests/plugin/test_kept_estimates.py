@@ -1,6 +1,11 @@
 """Estimates kept by one session and used by the next: what is kept, what never is, and what is said of it."""
 
+import os
+from pathlib import Path
+
 import pytest
+
+from pytest_membudget.cache.store import FORMAT
 
 TESTS = """
     import pathlib
@@ -64,6 +69,15 @@ KEPT = {"test_plain", "test_over", "test_too_large_for_its_card", "test_files_of
 NEVER_KEPT = {"test_process", "test_socket", "test_changes_what_it_read", "test_raises", "test_skips"}
 
 
+def cache_in(folder):
+    """The variable of the cache's folder, in which torch has passed its self-check before."""
+    passed = Path(os.environ["MEMBUDGET_CACHE_DIR"], "self-checks")
+    (folder / "self-checks").mkdir()
+    for path in passed.iterdir() if passed.exists() else ():
+        (folder / "self-checks" / path.name).touch()
+    return {"MEMBUDGET_CACHE_DIR": str(folder)}
+
+
 REPORT = ("--membudget", "--membudget-report=membudget", "--membudget-snapshots")
 
 
@@ -72,7 +86,7 @@ def run_twice(session_of, again, tmp_path_factory):
     """``run_twice(files, *more)``: a session, its first snapshot, and a second session with ``more``."""
 
     def run(files, *more):
-        env = {"MEMBUDGET_CACHE_DIR": str(tmp_path_factory.mktemp("kept"))}
+        env = cache_in(tmp_path_factory.mktemp("kept"))
         first = session_of(files, *REPORT, report=False, env=env)
         row = first.report["tests"][0]
         snapshot = (first.report_path.parent / row["snapshot"]).read_bytes()
@@ -133,6 +147,37 @@ def test_a_kept_snapshot_lies_where_the_report_says(runs):
     assert path.read_bytes() == snapshot
 
 
+SCRIPT = """
+    import os
+    import subprocess
+    import time
+
+    import torch
+
+    folder = f"runs/{time.time_ns()}"
+    os.makedirs(folder)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    compiler = subprocess.run("cc --version", shell=True, capture_output=True, text=True).stdout
+    with open(f"{folder}/log.txt", "w") as log:
+        print(commit, compiler, file=log)
+    held = torch.empty(2**28, dtype=torch.uint8, device="cuda")
+    """
+ENTRY = """
+budgets:
+  - name: writes
+    gib: 1
+    script: train.py
+    outputs: runs
+"""
+
+
+def test_a_script_that_asks_git_and_writes_its_outputs_is_kept(run_twice):
+    first, _, second = run_twice({"train.py": SCRIPT, "it.membudget.yaml": ENTRY})
+
+    assert [run.rows["writes"]["cached"] for run in (first, second)] == [False, True], first.out
+    assert len(list((first.folder / "runs").iterdir())) == 1
+
+
 PLAIN = """
     import pytest
     from holding import hold
@@ -160,9 +205,7 @@ PROCESSES = """
 
 @pytest.mark.parametrize("args", [(), ("-n2",)], ids=["alone", "parallel"])
 def test_what_cannot_be_kept_is_a_line_a_reason(session_of, args, tmp_path):
-    run = session_of(
-        {"test_it.py": PROCESSES}, "--membudget", *args, env={"MEMBUDGET_CACHE_DIR": str(tmp_path / "kept")}
-    )
+    run = session_of({"test_it.py": PROCESSES}, "--membudget", *args, env=cache_in(tmp_path))
 
     line = "estimated in every session (subprocess.Popen): test_it.py::test_process[0.25] and 2 more"
     assert run.summary.count(line) == 1
@@ -184,11 +227,10 @@ def test_xdist_workers_use_what_a_session_alone_has_kept(alone_and_parallel):
 
 
 @pytest.mark.parametrize("args", [(), ("-n2",)], ids=["alone", "parallel"])
-def test_a_folder_that_cannot_be_written_is_a_notice(session_of, args):
-    run = session_of(
-        {"test_plain.py": PLAIN}, "--membudget", *args, env={"MEMBUDGET_CACHE_DIR": "/dev/null/estimates"}
-    )
+def test_a_folder_that_cannot_be_written_is_a_notice(session_of, args, tmp_path):
+    (tmp_path / f"estimates-{FORMAT}").write_text("in the place of the folder")
+    run = session_of({"test_plain.py": PLAIN}, "--membudget", *args, env=cache_in(tmp_path))
 
     assert run.status == 0
-    notice = "membudget: estimates could not be kept for later sessions: Not a directory: /dev/null/"
+    notice = f"membudget: estimates could not be kept for later sessions: Not a directory: {tmp_path}"
     assert sum(line.startswith(notice) for line in run.summary) == 1

@@ -49,11 +49,13 @@ def test_a_command_line_is_split_as_a_shell_does(programs, folder, written, word
     assert programs(one(f"script: {written}")) == {"one": Program(words, str(folder.path))}
 
 
-def test_folder_and_variables(programs, folder):
-    entry = "script: train.py\n    cwd: jobs\n    environment: {B: 2, A: 'on'}"
+def test_folder_variables_and_outputs(programs, folder):
+    entry = "script: train.py\n    cwd: jobs\n    environment: {B: 2, A: 'on'}\n    outputs: [runs, ../logs/]"
 
+    jobs = folder.path / "jobs"
+    outputs = (str(jobs / "runs"), str(folder.path / "logs"))
     assert programs(one(entry))["one"] == Program(
-        ("train.py",), str(folder.path / "jobs"), (("A", "on"), ("B", "2"))
+        ("train.py",), str(jobs), (("A", "on"), ("B", "2")), outputs
     )
 
 
@@ -70,6 +72,7 @@ def test_folder_and_variables(programs, folder):
         ("script: train.py\n    env: {A: b}", "there is no field env; did you mean environment?"),
         ("script: train.py\n    environment: {A: yes}", "A is no text; write its value in quotes"),
         ("script: train.py\n    environment: A=b", "write a table of variables"),
+        ("script: train.py\n    outputs: 1", "outputs: 1: "),
         ("script: train.py\n    model: {config: a.json}", "there is no field model"),
         ("script: train.py\n    gibb: 3", "there is no field gibb; did you mean gib?"),
         ("script: train.py\n    ranks: [3]", "ranks: [3]: with gpus=1 there is rank 0 alone"),

@@ -17,6 +17,8 @@ class Program:
     """The folder that it runs in, absolute."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables by name, in order, above those of the session."""
+    outputs: tuple[str, ...] = ()
+    """Folders that it writes, absolute: what lies there is nothing that its estimate depends on."""
 
 
 @dataclass(frozen=True, slots=True)

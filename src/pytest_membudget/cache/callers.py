@@ -14,13 +14,16 @@ import pluggy
 
 from .paths import PACKAGE, installed_folders, is_below
 
-USER, LIBRARY, PYTEST, PLUGIN = "user", "library", "pytest", "this plugin"
-_STANDARD = "standard library"
+USER, LIBRARY, PYTEST, PLUGIN, STANDARD = "user", "library", "pytest", "this plugin", "standard library"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 #: What passes on what others request: this package, and what opens files of tensors for libraries.
 _PASSING_ON = (_HERE, os.path.join(PACKAGE, "devices", "stand_in", "saving"))
-#: Modules by which Python finds modules and distributions.
-_SEARCHES = ("<frozen importlib", os.path.join("importlib", "metadata"))
+#: What finds modules and distributions.
+_SEARCHES = (
+    "<frozen importlib",
+    os.path.join("importlib", "metadata"),
+    os.path.join("assertion", "rewrite.py"),
+)
 #: Functions of the standard library that pass on to their callers what they have found.
 _HANDING_ON = ("stat", "lstat", "samefile", "_stat")
 
@@ -36,28 +39,28 @@ class Callers:
         self._installed = installed_folders()
         self._pytest = tuple(os.path.dirname(str(module.__file__)) for module in (_pytest, pluggy))
 
-    def is_pytest(self) -> bool:
-        """Whether the caller is pytest or this plugin, directly or through the standard library."""
-        return self.kind() in (PYTEST, PLUGIN)
+    def is_tests(self) -> bool:
+        """Whether it is the test's code that calls, or a library, or pytest on behalf of the test."""
+        kinds = (kind for frame in _frames() if (kind := self._kind(frame)) != STANDARD)
+        kind = next(kinds, USER)
+        if kind != PYTEST:
+            return kind != PLUGIN
+        return next((kind for kind in kinds if kind != PYTEST), PLUGIN) == USER
 
     def is_import(self) -> bool:
-        """Whether Python itself is looking for a module or a distribution."""
-        file = next(code.co_filename for code in _codes())
+        """Whether Python itself, or pytest, is looking for a module or a distribution."""
+        file = next(_codes()).co_filename
         return any(text in file for text in _SEARCHES)
 
     def function(self) -> str:
         """The name of the calling function, if it is the standard library's; else empty."""
         for code in _codes():
             made_by_others = code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen ")
-            if self._kind_of(code.co_filename) != _STANDARD or made_by_others:
+            if self._kind_of(code.co_filename) != STANDARD or made_by_others:
                 break
             if code.co_name not in _HANDING_ON:
                 return code.co_name
         return ""
-
-    def is_at_import(self) -> bool:
-        """Whether a module calls while it is imported."""
-        return any(map(self._is_imported, _frames()))
 
     def is_installations(self, *, in_test: bool) -> bool:
         """Whether a library calls because it is imported, or a plugin at the start of the session.
@@ -65,42 +68,25 @@ class Callers:
         Such a call happens in every process. ``in_test``: while a test runs, which excludes pytest's plugins.
         """
         for frame in _frames():
-            if self._is(frame, LIBRARY) and self._is_imported(frame):
+            kind = self._kind(frame)
+            if kind == LIBRARY and frame.f_code.co_name == "<module>":
                 return True
-            if self._is(frame, USER):
+            if kind == USER:
                 return False
         return not in_test
 
-    def kind(self) -> str:
-        """The owner of the innermost code outside the standard library."""
-        frame = self.frame()
-        return USER if frame is None else self._kind_of(frame.f_code.co_filename)
-
-    def frame(self) -> FrameType | None:
-        """The innermost frame outside the standard library."""
-        return next((frame for frame in _frames() if not self._is(frame, _STANDARD)), None)
-
-    def _is_imported(self, frame: FrameType) -> bool:
-        """Whether ``frame`` runs a module that Python, or pytest's own rewriting of modules, imports."""
-        back = frame.f_back
-        if frame.f_code.co_name != "<module>" or back is None:
-            return False
-        return "<frozen importlib" in back.f_code.co_filename or self._is(back, PYTEST)
-
-    def _is(self, frame: FrameType, kind: str) -> bool:
-        return self._kind_of(frame.f_code.co_filename) == kind
+    def _kind(self, frame: FrameType) -> str:
+        return self._kind_of(frame.f_code.co_filename)
 
     def _looked_at(self, file: str) -> str:
-        if file.startswith("<"):  # frozen, or made by other code
-            return _STANDARD
+        if file.startswith("<") or is_below(file, _PASSING_ON):  # frozen, or made by other code
+            return STANDARD
         if is_below(file, self._pytest):
             return PYTEST
-        if is_below(file, _PASSING_ON):  # wherever they are installed
-            return _STANDARD
         if is_below(file, [PACKAGE]):
             return PLUGIN
         if is_below(file, self._standard) and not is_below(file, self._sites):
-            return _STANDARD
+            return STANDARD
         return LIBRARY if is_below(file, self._installed) else USER
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..atomic_files import replacing
 from ..results.answer import Answer, Request
 from .paths import Names
-from .states import CurrentStates, NotCacheable, States, dependencies_of, digest_of, first_change
+from .states import CurrentStates, NotCacheable, States, dependencies_of, digest, first_change, json_text
 from .store import Entry, Store
 
 
@@ -28,17 +28,19 @@ class EstimateCache:
         self,
         store: Store,
         root: str,
-        facts: Callable[[CurrentStates], Mapping[str, Any]],
+        facts: Callable[[States], Mapping[str, Any]],
+        variables: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
         *,
         finds: bool = True,
     ) -> None:
-        """``facts``: what all estimates of the session depend on; called once.
+        """``facts``: what all estimates of the session depend on; called once. ``variables``: what counts.
 
         ``finds``: False for ``refresh``, which makes all estimates again and stores them.
         """
         self._store = store
-        self._current = CurrentStates(Names(root), States(), os.environ, head_of_base(os.environ))
+        self._current = CurrentStates(Names(root), States(), head_of_base(os.environ))
         self._facts = facts
+        self._variables = variables
         self._finds = finds
         self._has_kept = False
         #: why nothing can be stored, as text
@@ -62,10 +64,13 @@ class EstimateCache:
         if answer.seen is None or not answer.has_figure or answer.snapshot_error or self.trouble:
             return
         try:
+            key = self._key(request)
+            if self._started_with != self._variables(os.environ):
+                raise NotCacheable("the session has changed its environment variables")
             depends = dependencies_of(answer.seen, self._current)
             has_snapshot = answer.has_snapshot and request.snapshot is not None
             snapshot = Path(str(request.snapshot)).read_bytes() if has_snapshot else None
-            self._store.keep(self._key(request), depends, replace(answer, seen=None).to_json(), snapshot)
+            self._store.keep(key, depends, replace(answer, seen=None).to_json(), snapshot)
             self._has_kept = True
         except NotCacheable as error:
             names = self._current.names
@@ -79,12 +84,20 @@ class EstimateCache:
             self._store.trim()
 
     @cached_property
+    def _started_with(self) -> Mapping[str, str]:
+        return self._variables(os.environ)
+
+    @cached_property
     def _session(self) -> str:
-        return digest_of(self._facts(self._current))
+        return self._digest([self._started_with, self._facts(self._current.states)])
 
     def _key(self, request: Request) -> str:
-        asked = self._current.names.plain(replace(request, snapshot=None).to_json())
-        return digest_of([self._session, asked, request.snapshot is not None])
+        asked = replace(request, snapshot=None).to_json()
+        return self._digest([self._session, asked, request.snapshot is not None])
+
+    def _digest(self, value: object) -> str:
+        """The same in each checkout; values of variables may be secrets, and only this digest is kept."""
+        return digest(self._current.names.text(json_text(value)).encode("utf-8", "surrogateescape"))
 
 
 def _answer(entry: Entry, request: Request) -> Answer:

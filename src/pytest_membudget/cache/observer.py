@@ -1,21 +1,19 @@
-"""Observer: records the files, folders, modules and variables that a worker's process reads."""
+"""Observer: records what a worker's process asks of files, folders and modules, by Python's audit events."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import tempfile
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from . import probes
+from . import commands
+from .audit import LOOK, SEARCH, START, raise_more_events
 from .callers import Callers
 from .paths import installed_folders, is_below, path_of, source_of
-from .states import KINDS, Importable, Kind, States, importable
-
-Handler = Callable[[str, tuple[Any, ...]], None]
+from .states import KINDS, Kind, States
 
 #: Python's audit events that read nothing, or that come with others that are handled
 #: (docs.python.org/3/library/audit_events.html). Other events make an estimate not cacheable.
@@ -25,15 +23,16 @@ _HARMLESS = (
     "os.chflags", "os.chmod", "os.chown", "os.fwalk", "os.kill", "os.lockf", "os.putenv", "os.removexattr",
     "os.setxattr", "os.unsetenv", "os.utime", "os.walk", "pathlib.", "pdb.", "pickle.", "resource.",
     "setopencodehook", "shutil.", "signal.", "socket.__new__", "socket.gethostname", "sqlite3.connect/handle",
-    "sys.", "syslog.", "time.",
+    "sys.", "syslog.", "tempfile.", "time.",
 )  # fmt: skip
-#: The part of ``os.stat``'s result that these functions use; others may use all of it.
+#: The functions that use of ``os.stat``'s result the type or the mode; others may use all of it.
 _TYPE_ONLY = (
-    "_fastcopy_sendfile", "_isdir", "_joinrealpath", "_lexists", "_samefile", "checkcache",
-    "copyfile", "exists", "is_dir", "is_file", "is_symlink", "isdir", "isfile", "isjunction", "islink",
+    "_fastcopy_sendfile", "_isdir", "_joinrealpath", "_lexists", "_samefile", "checkcache", "copyfile",
+    "copymode", "exists", "is_dir", "is_file", "is_symlink", "isdir", "isfile", "isjunction", "islink",
     "lexists", "realpath", "updatecache",
 )  # fmt: skip
-_USED: dict[str, Kind] = {**dict.fromkeys(_TYPE_ONLY, "type"), "copymode": "mode", "getsize": "content"}
+#: The functions of ``tempfile`` that make what has a name at random.
+_AT_RANDOM = ("_get_default_tempdir", "_mkstemp_inner", "mkdtemp")
 #: Files that pytest looks for and that can change a test.
 _PYTEST_LOOKS_FOR = ("conftest.py", "__init__.py")
 
@@ -47,105 +46,73 @@ class Observer:
     def __init__(self, scratch: str) -> None:
         """``scratch``: the worker's temporary folder."""
         triton = os.environ.get("TRITON_CACHE_DIR")  # what is in it changes no figure
-        self._outside = (*installed_folders(), *([triton] if triton else []))
-        #: the caches of torch.compile, which do not matter: nothing is compiled here
-        self._inductors = os.path.join(tempfile.gettempdir(), "torchinductor_")
+        self._outside = (*installed_folders(), *filter(None, (triton, sys.pycache_prefix)))
         self._callers = Callers()
-        self._silence = probes.Silence()
+        self._own = threading.local()
         self._states = States()
         self._paths: dict[Kind, dict[str, str]] = {kind: {} for kind in KINDS}
-        self._modules: dict[str, dict[str, dict[str, str]]] = {"modules": {}, "namespaces": {}}
         self._made: dict[str, None] = {}
-        self.leave_out(scratch)
-        self._bound: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._variables: dict[str, None] = {}
+        self._outputs: Sequence[str] = ()
         self._trouble: dict[str, None] = {}
         self._in_test = False
+        self.leave_out(scratch)
 
     def install(self) -> None:
         """Start recording."""
-        self._variables = probes.watch_environment(self._callers)
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if isinstance(file, str) and name != "__main__":
                 self._keep("content", os.path.abspath(file))
-        probes.watch_imports(lambda *found: self._handle(self._searched, "import", found))
-        probes.watch_functions(
-            lambda name, args, kwargs: self._handle(self._asked, f"os.{name}", (args, kwargs)), self._silence
-        )
-        probes.watch_processes(lambda *_: self._handle(self._started, "multiprocessing", ()), self._silence)
-        handlers: dict[str, Handler | None] = {
+        handlers: dict[str, Callable[..., None] | None] = {
             "open": self._opened,
-            "os.listdir": self._listed,
-            "os.scandir": self._listed,
-            "os.mkdir": self._made_folder,
-            "os.symlink": lambda _, args: self._create(path_of(args[1], args[2])),
-            "os.link": self._moved,
+            LOOK: self._looked,
+            SEARCH: self._searched,
+            START: self._started,
+            "subprocess.Popen": self._runs,
+            "os.listdir": partial(self._listed, "os.listdir"),
+            "os.scandir": partial(self._listed, "os.scandir"),
+            "os.mkdir": lambda path, mode, folder: self._create(path_of(path, folder)),
+            "os.symlink": lambda source, target, folder: self._create(path_of(target, folder)),
             "os.rename": self._moved,
-            "os.remove": lambda _, args: self._see("type", path_of(args[0], args[1])),
-            "os.rmdir": lambda _, args: self._see("type", path_of(args[0], args[1])),
-            "os.truncate": lambda _, args: self._see("content", path_of(args[0])),
-            "os.getxattr": self._copied,
-            "os.listxattr": self._copied,
-            "tempfile.mkdtemp": lambda _, args: self._makes(path_of(args[0])),
-            "tempfile.mkstemp": lambda _, args: self._makes(path_of(args[0])),
+            "os.remove": lambda path, folder: self._see("type", path_of(path, folder)),
+            "os.rmdir": lambda path, folder: self._see("type", path_of(path, folder)),
+            "os.truncate": lambda path, length: self._see("content", path_of(path)),
             "ctypes.dlopen": self._loaded,
-            "import": lambda _, args: self._see("content", path_of(args[1])),
-            "socket.bind": self._binds,
+            "import": lambda module, path, *_: self._see("content", path_of(path)),
         }
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
             if event not in handlers:
-                handlers[event] = None if event.startswith(_HARMLESS) else self._lost
+                handlers[event] = None if event.startswith(_HARMLESS) else partial(self._lost, event)
             handler = handlers[event]
-            if handler is not None:
-                self._handle(handler, event, args)
+            if handler is not None and not getattr(self._own, "is_running", False):
+                self._own.is_running = True
+                try:
+                    handler(*args)
+                except Exception as error:  # it must not fail the test; something was not recorded
+                    self._trouble[f"{event}: {type(error).__name__}"] = None
+                finally:
+                    self._own.is_running = False
 
+        raise_more_events()
         sys.addaudithook(hook)
 
     def leave_out(self, scratch: str) -> None:
         """Ignore reads in the temporary folder of this process."""
         self._made.update({scratch: None, os.path.realpath(scratch): None})
 
-    def begin(self) -> None:
-        """A test begins, in its own process."""
-        self._in_test = True
+    def begin(self, outputs: Sequence[str] = ()) -> None:
+        """A test begins, in its own process. ``outputs``: folders that it writes."""
+        self._in_test, self._outputs = True, outputs
 
     def seen(self) -> dict[str, Any]:
         """All observations, in plain JSON types; ``trouble``: why they are incomplete."""
-        self._silence.now = True
-        try:
-            if any(bound.fileno() != -1 for bound in self._bound):
-                self._trouble["socket.bind"] = None
-            return {
-                "paths": self._paths,
-                **self._modules,
-                "variables": [*self._variables, *self._named_variables()],
-                "trouble": ", ".join(self._trouble),
-            }
-        finally:
-            self._silence.now = False
+        return {"paths": self._paths, "trouble": ", ".join(self._trouble)}
 
-    def _named_variables(self) -> Iterator[str]:
-        """The variables that recorded sources name, if reads were not recorded."""
-        for path in self._paths["content"] if probes.was_unwatched() else ():
-            if path.endswith(".py"):
-                with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-                    yield from (name for name in probes.names_in(file.read()) if name not in self._variables)
-
-    def _handle(self, handler: Handler, event: str, args: tuple[Any, ...]) -> None:
-        if self._silence.now:
-            return
-        self._silence.now = True
-        try:
-            handler(event, args)
-        except Exception as error:  # it must not fail the test; something was not recorded
-            self._trouble[f"{event}: {type(error).__name__}"] = None
-        finally:
-            self._silence.now = False
-
-    def _lost(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._callers.is_installations(in_test=self._in_test):
+    def _lost(self, event: str, *args: Any) -> None:
+        """Something happened that cannot be followed."""
+        is_copying = self._callers.function() == "_copyxattr"  # of ``shutil``
+        if not is_copying and not self._callers.is_installations(in_test=self._in_test):
             self._trouble[event] = None
 
     # Paths
@@ -155,67 +122,61 @@ class Observer:
         plain = os.path.normpath(path)
         if is_below(plain, self._made):
             path = plain = os.path.realpath(path)
-        is_outside = is_below(plain, self._outside) or plain.startswith(self._inductors)
-        return None if is_outside or is_below(plain, self._made) else path
+        is_bytecode = "__pycache__" in plain.split(os.sep)
+        return None if is_bytecode or is_below(plain, (*self._outside, *self._made)) else path
 
     def _see(self, kind: Kind, path: str | None) -> None:
         """Record a read of ``kind`` of ``path``. Of pytest's reads, code and names of test files count."""
         if path is None:
             return
         path = source_of(path) if path.endswith(".pyc") else path
-        if not self._callers.is_pytest() or (kind == "content" and path.endswith(".py")):
+        if self._callers.is_tests() or (kind == "content" and path.endswith(".py")):
             self._keep(kind, path)
         elif os.path.basename(path) in _PYTEST_LOOKS_FOR:
             self._keep("type", path)
 
     def _keep(self, kind: Kind, path: str) -> None:
-        """Record the state of ``path`` before its first read."""
+        """Record the state of ``path`` before its first read; of outputs, of what was there before alone."""
         counted = self._counted(path)
-        if counted is not None and counted not in self._paths[kind]:
+        is_output = kind != "content" and is_below(path, self._outputs)
+        if counted is not None and not is_output and counted not in self._paths[kind]:
             self._paths[kind][counted] = self._states.of(kind, counted)
 
-    def _asked(self, event: str, args: tuple[Any, ...]) -> None:
-        """Record a call of ``os.stat`` or a similar function."""
-        given, named = args
+    def _looked(self, name: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        """``os.stat`` or a similar function is called."""
         path = path_of(given[0] if given else named.get("path", named.get("fd")), named.get("dir_fd"))
-        if event == "os.open":
-            self._opened(event, (path, None, given[1] if len(given) > 1 else named["flags"]))
-        elif path is not None and self._counted(path) is not None and not self._callers.is_import():
-            if event in ("os.lstat", "os.readlink") or not named.get("follow_symlinks", True):
-                self._see("link", path)
-            if event != "os.readlink":
-                kind: Kind = "mode" if event == "os.access" else _USED.get(self._callers.function(), "status")
-                self._see(kind, path)
+        if name == "open":
+            self._opens(path, given[1] if len(given) > 1 else named["flags"])
+        elif not self._callers.is_import():
+            is_type = name in ("access", "readlink") or self._callers.function() in _TYPE_ONLY
+            self._see("type" if is_type else "status", path)
 
-    def _started(self, event: str, args: tuple[Any, ...]) -> None:
-        if self._callers.function() != "_execute_child":  # of ``subprocess``, which has an event
-            self._lost("multiprocessing", args)
+    def _opened(self, path: Any, mode: str | None, flags: int) -> None:
+        if mode is not None and not isinstance(path, int):  # else it is ``os.open``, which is audited
+            self._opens(path_of(path), flags)
 
-    def _opened(self, event: str, args: tuple[Any, ...]) -> None:
-        path, flags = path_of(args[0]) if not isinstance(args[0], int) else None, args[2]
-        if path is None:
-            return
+    def _opens(self, path: str | None, flags: int) -> None:
+        is_output = path is not None and is_below(path, self._outputs)
         if flags & os.O_CREAT and flags & os.O_EXCL:
             self._create(path)
         elif flags & os.O_TRUNC:
             self._makes(path)
-        else:
-            self._see("content", path)
+        elif not (is_output and flags & os.O_WRONLY):
+            self._see("type" if path is not None and os.path.isdir(path) else "content", path)
 
-    def _listed(self, event: str, args: tuple[Any, ...]) -> None:
-        path = path_of(args[0] if args and args[0] is not None else os.curdir)
+    def _listed(self, event: str, given: Any = None) -> None:
+        path = path_of(os.curdir if given is None else given)
         if path is None or self._callers.is_import():
             return
-        is_own = event == "os.scandir" and not self._callers.function()
-        self._see("details" if is_own else "listing", path)
-
-    def _made_folder(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._callers.is_import():  # else it is for bytecode
-            self._create(path_of(args[0], args[2]))
+        self._see("listing", path)
+        if event == "os.scandir" and not self._callers.function() and os.path.isdir(path):
+            for name in os.listdir(path):  # each entry of ``os.scandir`` has its own ``stat``
+                self._see("status", os.path.join(path, name))
 
     def _create(self, path: str | None) -> None:
         """Record whether something was at ``path`` before the process made it."""
-        self._see("type", path)
+        if self._callers.function() not in _AT_RANDOM:
+            self._see("type", path)
         if path is not None and not os.path.lexists(path):
             self._makes(path)
 
@@ -225,50 +186,51 @@ class Observer:
             folder, name = os.path.split(path)
             self._made.update({path: None, os.path.join(os.path.realpath(folder), name): None})
 
-    def _moved(self, event: str, args: tuple[Any, ...]) -> None:
-        source, target = path_of(args[0], args[2]), path_of(args[1], args[3])
-        if event == "os.link":
-            self._see("content", source)
-            self._create(target)
-        elif source is not None and self._counted(source) is not None:
-            self._lost(event, args)
+    def _moved(self, source: Any, target: Any, source_folder: int, target_folder: int) -> None:
+        path = path_of(source, source_folder)
+        if path is not None and self._counted(path) is not None:
+            self._lost("os.rename")
         else:
-            self._makes(target)
+            self._makes(path_of(target, target_folder))
 
-    def _loaded(self, event: str, args: tuple[Any, ...]) -> None:
-        name = args[0]
-        if name is not None and os.sep in os.fsdecode(name):  # else a library of the system's
+    def _loaded(self, name: Any) -> None:
+        if name is not None and os.sep in os.fsdecode(name):
             self._see("content", path_of(name))
-
-    def _copied(self, event: str, args: tuple[Any, ...]) -> None:
-        if self._callers.function() != "_copyxattr":
-            self._lost(event, args)
-
-    def _binds(self, event: str, args: tuple[Any, ...]) -> None:
-        """Ignore a socket that a module opens and closes while it is imported: its port has no effect."""
-        bound, address = args
-        if self._callers.is_at_import() and isinstance(address, tuple) and address[1] == 0:
-            self._bound.add(bound)
-        else:
-            self._lost(event, args)
+        elif name is not None:  # after these folders it is a library of the system's
+            for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+                self._see("content", path_of(os.path.join(os.fsencode(folder), os.fsencode(name))))
 
     # Imports
 
-    def _searched(self, event: str, args: tuple[Any, ...]) -> None:
-        name, folders, spec = args
-        is_found = spec is not None and spec.loader is not None
-        self._search(name, "modules" if is_found else "namespaces", folders)
-        if is_found and spec.has_location:
-            self._keep("content", os.path.abspath(spec.origin))
+    def _searched(self, name: str, folders: Sequence[str], is_found: bool) -> None:
+        module = name.rpartition(".")[2]
+        for folder in (os.path.abspath(folder) for folder in folders):
+            if os.path.isdir(folder):
+                self._keep("module", os.path.join(folder, module))
+            if not is_found or not os.path.isdir(folder):  # a folder is a package too, where there is none
+                self._keep("type", os.path.join(folder, module) if os.path.isdir(folder) else folder)
 
     def searched(self, names: Iterable[str], folders: Sequence[str]) -> None:
         """Record a search for the modules ``names``, which would have been made in ``folders``."""
         for name in names:
-            self._search(name, "modules", folders)
+            self._searched(name, folders, True)
 
-    def _search(self, name: str, kind: Importable, folders: Sequence[str]) -> None:
-        for folder in (os.path.abspath(folder) for folder in folders):
-            known = self._modules[kind].get(folder, {})
-            module = name.rpartition(".")[2]
-            if module not in known and self._counted(folder) is not None:
-                self._modules[kind].setdefault(folder, {})[module] = importable(kind, folder, module)
+    # Processes
+
+    def _started(self, name: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        if self._callers.function() != "_execute_child":  # of ``subprocess``, which has an event
+            self._lost("multiprocessing")
+
+    def _runs(self, program: Any, given: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
+        variables = os.environ if environment is None else environment
+        words = commands.words_of(program, given)
+        path = path_of(os.curdir if folder is None else folder)
+        if words and path is not None and commands.asks_git(words, variables):
+            self._keep("git", path)
+        elif not words or not commands.asks_program(words):
+            self._lost("subprocess.Popen")
+            return
+        for place in commands.places(words[0], variables):
+            self._see("content", path_of(os.path.join(path or os.curdir, place)))
+            if os.path.exists(place):
+                break

@@ -1,18 +1,16 @@
-"""Paths: which belong to installations, which are versioned, and how others are written in a cache entry."""
+"""Paths: which belong to installations, which are opened, and how others are written in a cache entry."""
 
 from __future__ import annotations
 
 import os
-import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-#: The session's root folder in an entry, so that another checkout finds it; ``{root-2}``: two folders above.
+#: The session's root folder in an entry, so that another checkout finds it.
 _ROOT = "{root}"
-_AT_ROOT = re.compile(r"\{root(?:-(\d+))?\}")
 #: Folders of the kernel, which have no files.
 _KERNEL = ("/proc", "/sys", "/dev")
 #: The folder of this package.
@@ -39,90 +37,50 @@ def path_of(path: Any, folder: int | None = None) -> str | None:
     None for what has none: a pipe, a removed file. A ``..`` stays: after a link it is the folder above the
     link's target.
     """
-    if isinstance(path, int):
-        return _path_of_descriptor(path)
-    if path is None:
-        return None
-    start = _path_of_descriptor(folder) if folder is not None and folder >= 0 else os.getcwd()
-    if start is None:
-        return None
-    joined = os.path.join(start, os.fsdecode(path))
-    return joined if ".." in joined else os.path.normpath(joined)
-
-
-def _path_of_descriptor(descriptor: int) -> str | None:
-    """The path of an open file, from ``/proc``."""
     try:
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return None  # it is not open
-    return path if os.path.isabs(path) and os.path.exists(path) else None
+        if isinstance(path, int):
+            opened = os.readlink(f"/proc/self/fd/{path}")
+            return opened if os.path.isabs(opened) and os.path.exists(opened) else None
+        is_given = folder is not None and folder >= 0
+        start = os.readlink(f"/proc/self/fd/{folder}") if is_given else os.getcwd()
+    except OSError:  # it is not open
+        return None
+    joined = os.path.join(start, os.fsdecode(path)) if path is not None else None
+    return joined if joined is None or ".." in joined else os.path.normpath(joined)
 
 
 def source_of(path: str) -> str:
     """The source of the bytecode at ``path``, also of modules that pytest rewrites."""
     folder, name = os.path.split(path)
-    prefix = sys.pycache_prefix
-    if prefix is not None and folder.startswith(prefix):
-        folder = folder[len(prefix) :] or os.sep
-    elif os.path.basename(folder) == "__pycache__":
-        folder = os.path.dirname(folder)
-    else:
-        return path
-    return os.path.join(folder, name.partition(f".{sys.implementation.cache_tag}")[0] + ".py")
+    source = name.partition(f".{sys.implementation.cache_tag}")[0] + ".py"
+    if sys.pycache_prefix is not None and folder.startswith(sys.pycache_prefix):
+        return os.path.join(folder[len(sys.pycache_prefix) :] or os.sep, source)
+    is_cache = os.path.basename(folder) == "__pycache__"
+    return os.path.join(os.path.dirname(folder), source) if is_cache else path
 
 
 class Names:
     """Writes paths in cache entries, relative to the session's root folder where possible."""
 
     def __init__(self, root: str) -> None:
-        self._root = root.rstrip(os.sep) or os.sep
+        self.root = root.rstrip(os.sep) or os.sep
 
     def name(self, path: str) -> str:
         """``path`` as it is written."""
-        return _ROOT + path[len(self._root) :] if is_below(path, [self._root]) else path
+        return _ROOT + path[len(self.root) :] if is_below(path, [self.root]) else path
 
-    def names(self, path: str) -> list[str]:
-        """All ways to write ``path``; two for folders above the root folder and their content.
-
-        Code that looks for a file from folder to folder upwards finds another one in another checkout.
-        """
-        folder, base = os.path.split(path)
-        if is_below(path, [self._root]) or not self.is_above(folder):
-            return [self.name(path)]
-        levels = os.path.relpath(self._root, folder).count(os.sep) + 1
-        return [path, f"{{root-{levels}}}/{base}"]
+    def path(self, name: str) -> str:
+        """The inverse of ``name`` in this session."""
+        return self.root + name[len(_ROOT) :] if name.startswith(_ROOT) else name
 
     def is_above(self, path: str) -> bool:
         """Whether the root folder lies in ``path``."""
-        return path != self._root and is_below(self._root, [path.rstrip(os.sep)])
-
-    def path(self, name: str) -> str:
-        """The inverse of ``name``, and of each of ``names``, in this session."""
-        match = _AT_ROOT.match(name)
-        if match is None:
-            return name
-        folder = self._root
-        for _ in range(int(match[1] or 0)):
-            folder = os.path.dirname(folder)
-        return os.path.join(folder, name[match.end() + 1 :]) if name[match.end() :] else folder
+        return path != self.root and is_below(self.root, [path.rstrip(os.sep)])
 
     def text(self, text: str) -> str:
         """``text`` with the root folder replaced by its placeholder."""
-        return text.replace(self._root, _ROOT) if len(self._root) > 1 else text
+        return text.replace(self.root, _ROOT) if len(self.root) > 1 else text
 
     def shown(self, text: str) -> str:
         """``text`` for messages: paths in the root folder are relative to it."""
         return self.text(text).replace(_ROOT + os.sep, "")
-
-    def plain(self, value: Any) -> Any:
-        """``value`` in JSON types, with the root folder replaced in all texts; other objects by ``repr``."""
-        if value is None or isinstance(value, (bool, int, float)):
-            return value
-        if isinstance(value, Mapping):
-            return {self.text(str(key)): self.plain(inner) for key, inner in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.plain(inner) for inner in value]
-        if isinstance(value, (set, frozenset)):
-            return sorted(self.text(repr(inner)) for inner in value)
-        return self.text(value if isinstance(value, str) else repr(value))

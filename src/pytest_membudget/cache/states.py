@@ -1,4 +1,4 @@
-"""Dependencies of an estimate: states of paths, modules and variables, and whether one has changed."""
+"""Dependencies of an estimate: states of paths, and whether one has changed."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import importlib.machinery
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ..git_command import run_git
 from .paths import Names, is_below
 
-#: What may be read of a path: whether it is a file or folder; mode and owner; the result of ``os.stat``
-#: without the access time; the content; the target of a link; names and types in a folder; and the result of
-#: ``os.stat`` for each.
-Kind = Literal["type", "mode", "status", "content", "link", "listing", "details"]
+#: What may be asked of a path: the content; what is there, its mode, and where a link leads; the names and
+#: types in a folder; all that ``os.stat`` says but for the access time; whether a module of that name can be
+#: imported from there; what git says of the checkout.
+Kind = Literal["content", "type", "listing", "status", "module", "git"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-#: What an import may find: modules and packages; folders without ``__init__.py`` too.
-Importable = Literal["modules", "namespaces"]
-IMPORTABLE: tuple[Importable, ...] = get_args(Importable)
 ABSENT, FOLDER, SPECIAL = "absent", "folder", "special"
 #: Larger files, such as checkpoints, are identified by size and times: reading them takes too long.
 MOST_READ_BYTES = 64 * 2**20
 _DIGEST_BYTES = 20
 _SUFFIXES = importlib.machinery.all_suffixes()
+#: All that git's commands of ``commands.py`` read: the head, the index and the other files, the references,
+#: the settings, and what is not committed.
+_GIT = (
+    ("status", "--porcelain=v2", "--branch"), ("for-each-ref",), ("config", "--list"), ("diff", "HEAD")
+)  # fmt: skip
 
 
 class NotCacheable(Exception):  # noqa: N818 - no error: it carries the reason why an estimate is not cached
@@ -38,8 +42,17 @@ def digest(data: bytes) -> str:
 
 
 def digest_of(value: object) -> str:
-    """A digest of ``value``, which is in JSON types."""
-    return digest(json.dumps(value, sort_keys=True).encode())
+    """A digest of ``value``."""
+    return digest(json_text(value).encode("utf-8", "surrogateescape"))
+
+
+def json_text(value: object) -> str:
+    """``value`` as JSON; what is of no type of JSON as it prints itself."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_printed)
+
+
+def _printed(value: object) -> object:
+    return sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else repr(value)
 
 
 class States:
@@ -47,35 +60,47 @@ class States:
 
     def __init__(self) -> None:
         self._digests: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._stems: dict[tuple[str, tuple[int, ...]], set[str]] = {}
 
     def of(self, kind: Kind, path: str) -> str:
         """The state of ``kind`` of ``path``, a short text."""
-        if kind == "link":
-            return os.readlink(path) if os.path.islink(path) else ""
         try:
-            if kind == "status":
-                return digest(repr([_status(os.lstat(path)), _status(os.stat(path))]).encode())
-            if kind in ("listing", "details"):
-                return _listing(path, details=kind == "details")
-            return self._of_found(kind, path, os.stat(path))
+            state = self._of_found(kind, path)
         except (FileNotFoundError, NotADirectoryError):
-            return ABSENT
+            state = ABSENT
         except OSError as error:
-            return f"unreadable: {error.errno}"
+            state = f"unreadable: {error.errno}"
+        return f"{state} by {os.readlink(path)}" if kind == "type" and os.path.islink(path) else state
 
-    def _of_found(self, kind: Kind, path: str, found: os.stat_result) -> str:
-        if kind == "mode":
-            return f"{found.st_mode:o} {found.st_uid} {found.st_gid}"
-        if stat.S_ISDIR(found.st_mode):
-            return FOLDER
+    def _of_found(self, kind: Kind, path: str) -> str:
+        if kind == "listing":
+            return _listing(path)
+        if kind == "module":
+            return self._importable(path)
+        if kind == "git":
+            return digest_of([run_git(Path(path), *words).text for words in _GIT])
+        found = os.stat(path)
+        if kind == "status":
+            return digest_of([_status(os.lstat(path)), _status(found)])
         if kind == "type":
-            return f"{stat.S_IFMT(found.st_mode):o}"
+            return f"{FOLDER if stat.S_ISDIR(found.st_mode) else ''}{found.st_mode:o}"
         if not stat.S_ISREG(found.st_mode):
-            return SPECIAL
+            return FOLDER if stat.S_ISDIR(found.st_mode) else SPECIAL
         known = (path, _status(found))
         if known not in self._digests:
             self._digests[known] = _content(path, found)
         return self._digests[known]
+
+    def _importable(self, path: str) -> str:
+        """What an import of that name in that folder may find, by its ends."""
+        folder, name = os.path.split(path)
+        known = (folder, _status(os.stat(folder)))
+        if known not in self._stems:
+            self._stems[known] = {entry.partition(".")[0] for entry in os.listdir(folder)}
+        if name not in self._stems[known]:
+            return ""
+        ends = [*_SUFFIXES, *(f"/__init__{suffix}" for suffix in _SUFFIXES)]
+        return " ".join(end for end in ends if os.path.exists(path + end))
 
 
 def _status(found: os.stat_result) -> tuple[int, ...]:
@@ -85,54 +110,27 @@ def _status(found: os.stat_result) -> tuple[int, ...]:
 
 def _content(path: str, found: os.stat_result) -> str:
     if found.st_size > MOST_READ_BYTES:
-        return digest(repr(_status(found)).encode())
+        return digest_of(_status(found))
     with open(path, "rb") as file:
         return digest(file.read())
 
 
-def _listing(path: str, *, details: bool) -> str:
+def _listing(path: str) -> str:
     """Python's own bytecode is left out: each run may write some."""
     with os.scandir(path) as entries:
-        listed = sorted(
-            _listed(entry, details)
+        return digest_of(sorted(
+            (entry.name, entry.is_symlink(), entry.is_dir(), entry.is_file())
             for entry in entries
             if entry.name != "__pycache__" and not entry.name.endswith(".pyc")
-        )
-    return digest(repr(listed).encode("utf-8", "surrogateescape"))
-
-
-def _listed(entry: os.DirEntry[str], details: bool) -> tuple[Any, ...]:
-    types = (entry.name, entry.is_symlink(), entry.is_dir(), entry.is_file())
-    return (*types, States().of("status", entry.path)) if details else types
-
-
-def importable(kind: Importable, folder: str, name: str) -> str:
-    """The paths that an import of ``name`` may find in ``folder``, by their suffixes."""
-    path = os.path.join(folder, name)
-    ends = list(_SUFFIXES)
-    if os.path.isdir(path):
-        ends += [f"/__init__{suffix}" for suffix in _SUFFIXES] + ([os.sep] if kind == "namespaces" else [])
-    return " ".join(end for end in ends if os.path.exists(path + end))
-
-
-def variables(environment: Mapping[str, str], listed: list[str], names: Names) -> dict[str, str | None]:
-    """Digests of the values of the variables ``listed``, since values may be secrets; None if not set."""
-    values = {name: environment.get(name) for name in listed}
-    return {
-        name: None
-        if value is None
-        else digest(f"{name}={names.text(value)}".encode("utf-8", "surrogateescape"))
-        for name, value in values.items()
-    }
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentStates:
-    """The current states of files, modules and variables."""
+    """The current states of paths."""
 
     names: Names
     states: States
-    environment: Mapping[str, str]
     head: str | None = None
     """The head's checkout, if this session estimates a base: it must not use anything of it."""
 
@@ -141,54 +139,38 @@ def dependencies_of(seen: Mapping[str, Any], world: CurrentStates) -> dict[str, 
     """The dependencies that an ``Observer`` has recorded. Raises ``NotCacheable`` if they are incomplete."""
     if seen["trouble"]:
         raise NotCacheable(seen["trouble"])
-    names, head, contents = world.names, world.head, seen["paths"]["content"]
+    names, contents = world.names, seen["paths"]["content"]
     special = [path for path, state in contents.items() if state == SPECIAL]
     if special:
         raise NotCacheable(f"{special[0]} is no regular file")
-    if head is not None and any(is_below(path, [head]) for path in contents):
+    if world.head is not None and any(is_below(path, [world.head]) for path in contents):
         raise NotCacheable("a base used the files of the checkout that it is the base for")
-    modules: dict[str, Any] = {
-        kind: {names.name(folder): found for folder, found in seen[kind].items()} for kind in IMPORTABLE
-    }
-    kept = {
-        "paths": {kind: _named(states, names) for kind, states in seen["paths"].items()},
-        **modules,
-        "variables": variables(world.environment, sorted(seen["variables"]), names),
-    }
+    paths: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
+    is_bound = False
+    for kind, states in seen["paths"].items():
+        for path, state in states.items():
+            is_folder = state.startswith(FOLDER) and " by " not in state
+            # code that looks for a file from folder to folder upwards finds another one in another checkout
+            is_bound |= names.is_above(os.path.dirname(path)) and not is_folder
+            if not (is_folder and names.is_above(path)):
+                paths[kind][names.name(path)] = names.text(state)
+    kept = {"root": names.root if is_bound else None, "paths": paths}
     change = first_change(kept, world)
     if change is not None:
         raise NotCacheable(f"{change} was changed while the test ran")
     return kept
 
 
-def _named(states: Mapping[str, str], names: Names) -> dict[str, str]:
-    return {
-        name: names.text(state)
-        for path, state in states.items()
-        if state != FOLDER or not names.is_above(path)
-        for name in names.names(path)
-    }
-
-
 def first_change(kept: Mapping[str, Any], world: CurrentStates) -> str | None:
     """The first dependency that has changed; None if none has."""
-    return next(_changes(kept, world), None)
-
-
-def _changes(kept: Mapping[str, Any], world: CurrentStates) -> Iterator[str]:
-    names, now = world.names, variables(world.environment, list(kept["variables"]), world.names)
-    yield from (variable for variable, value in kept["variables"].items() if now[variable] != value)
+    names = world.names
+    if kept["root"] not in (None, names.root):
+        return str(kept["root"])
     for kind, states in kept["paths"].items():
         for name, state in states.items():
             if names.text(world.states.of(kind, names.path(name))) != state:
-                yield name
-    for kind in IMPORTABLE:
-        for name, found in kept[kind].items():
-            folder = names.path(name)
-            there = {entry.partition(".")[0] for entry in entries(folder)}
-            for module, state in found.items():
-                if (state or module in there) and importable(kind, folder, module) != state:
-                    yield f"module {module}"
+                return str(name)
+    return None
 
 
 def entries(folder: str) -> list[str]:

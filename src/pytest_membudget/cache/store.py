@@ -16,7 +16,7 @@ from ..units import MIB
 from .states import digest_of
 
 #: The version of the files' format; another version finds none of these files.
-FORMAT = 4
+FORMAT = 5
 MOST_BYTES = 256 * MIB
 #: The share of the size that is left after a cleanup.
 _KEPT_SHARE = 0.8

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..budgets.budget import ARGUMENTS
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import is_text, parsed, text, whole
+from ..user_input.kinds import is_text, list_of, parsed, text, whole
 from . import parts
 from .job import Degrees, Job
 from .parts import GRID, NAME, FieldsOf
@@ -168,12 +168,19 @@ SCRIPT: Final = Table(
             "this file's folder",
         ),
         _ENVIRONMENT,
+        Field(
+            "outputs",
+            list_of(text("runs")),
+            "Folders that it writes, from `cwd`: what it makes there does not keep its estimate from being "
+            "[cached](guide.md#cached-estimates).",
+        ),
         *ARGUMENTS.fields,
     ),
     also_called={
         **ARGUMENTS.also_called,
         "cwd": "folder directory working_dir workdir",
         "environment": "env variables",
+        "outputs": "output_dir out_dir log_dir output",
     },
 )
 """One test: an entry with ``script:`` whose grid is expanded."""

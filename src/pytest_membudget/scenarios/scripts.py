@@ -34,7 +34,8 @@ def read_program(entry: Entry, folder: Path) -> Program:
         what = f"there is no {os.path.join(cwd, words[0])}; write the script's path from {cwd}, or set cwd"
         mistakes.refuse(entry.fields["script"], "script", what)
     mistakes.raise_all()
-    return Program(words, cwd, values.get("environment", ()))
+    outputs = tuple(os.path.normpath(os.path.join(cwd, output)) for output in values.get("outputs", ()))
+    return Program(words, cwd, values.get("environment", ()), outputs)
 
 
 def read_limits(entry: Entry, defaults: Mapping[str, Any]) -> Budget:

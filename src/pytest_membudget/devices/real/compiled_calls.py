@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...tracking.running_code.modules import module_of, optimizers_of, plain_environment
+from ...tracking.running_code.modules import module_of, optimizers_of
 from ...tracking.running_code.replaced import Replacement
 from ..after_import import after_import
 from ..torch_parts import check_parts
@@ -118,7 +118,6 @@ class CompiledCalls:
 
     def _begin(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer], args: object) -> None:
         self._call = contextlib.ExitStack()
-        self._call.enter_context(plain_environment())
         for follower in self._followers:
             follower.see(args)
             self._call.enter_context(follower.paused(module, optimizers))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -106,13 +105,3 @@ def optimizers_of(function: Any) -> list[torch.optim.Optimizer]:
                 found.append(cell.cell_contents)
         found += [function.__globals__.get(name) for name in code.co_names]
     return [one for one in found if isinstance(one, torch.optim.Optimizer)]
-
-
-def plain_environment() -> contextlib.AbstractContextManager[None]:
-    """A context with Python's own ``os.environ`` in place of the one that records reads for the cache.
-
-    Dynamo traces code that reads variables, and breaks the graph at a class of this package.
-    """
-    unwatched = getattr(os.environ, "unwatched", contextlib.nullcontext)
-    context: contextlib.AbstractContextManager[None] = unwatched()
-    return context

@@ -161,7 +161,8 @@ class ServingPlugin:
         run = current.run if change is None else partial(run_with_change, change, item, current.run)
         if self._observer is None:
             return run()
-        self._observer.begin()
+        program = task.request.program  # as of ``Program``, whose last field is what it writes
+        self._observer.begin(program[-1] if program is not None else ())
         return replace(run(), seen=self._observer.seen())
 
     def _ended(self, task: Task) -> None:

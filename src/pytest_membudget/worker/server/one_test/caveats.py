@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from ....cache.probes import Silence, watch_functions, watch_processes
+from ....cache.audit import LOOK, START, raise_more_events
 from ....caveats import CARD_SOUGHT, FREE_MEMORY, OUT_OF_MEMORY, PROCESS, THREAD, TOOL, Caveat
 from ....hardware.gpus import Gpu
 from ....tracking.running_code.source import shown_path, users_source
@@ -57,9 +57,8 @@ class Caveats:
         for module, name in _FREE_MEMORY:
             if hasattr(module, name):
                 setattr(module, name, self._noted(getattr(module, name)))
+        raise_more_events()
         sys.addaudithook(self._see)
-        watch_functions(self._see_path, Silence())
-        watch_processes(lambda name, args, kwargs: self._see_start(args[0][0]), Silence())
 
     def _noted(self, ask: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(ask)
@@ -112,7 +111,11 @@ class Caveats:
             self._found[Caveat(CARD_SOUGHT, text)] = None
 
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
-        if event in _STARTS:
+        if event == LOOK:
+            self._see_path(*args)
+        elif event == START:
+            self._see_start(args[1][0][0])
+        elif event in _STARTS:
             self._see_start(args[0] if args else None)
 
     def _see_start(self, program: object) -> None:
