@@ -197,15 +197,14 @@ def test_another_checkout_that_a_link_leads_to_is_another(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "change"),
     [
-        ["git", "rev-parse", "--short", "HEAD"],
-        ["git", "status", "--porcelain"],
-        "git log -1 --pretty=%B",
-        ["git", "describe", "--always", "--dirty"],
+        (["git", "rev-parse", "--short", "HEAD"], "commit"),
+        (["git", "status", "--porcelain"], "write"),
+        (["git", "describe", "--always", "--dirty"], "write"),
+        ("git log -1 --pretty=%B", "branch"),
     ],
 )
-@pytest.mark.parametrize("change", ["commit", "write", "branch"])
 def test_an_answer_of_git_depends_on_what_git_knows(observed, command, change):
     observed.git("init", "-q", ".")
     observed.git("add", "data.txt")
