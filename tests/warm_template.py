@@ -60,7 +60,7 @@ _MAY_DIFFER = (
     CARDS_VARIABLE,
     "OMP_NUM_THREADS",
     "TMPDIR",
-    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONPATH",
 )  # fmt: skip
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _NAMESPACES = ("net", "pid", "user", "ipc")
@@ -99,7 +99,7 @@ class Template:
         find_gpu("A100-80GB")  # reads all
         gc.collect()
         gc.freeze()  # a copy's collections look at what is its own
-        self._names = {name.partition(".")[0] for name in sys.modules}
+        self._names = {name.partition(".")[0] for name in sys.modules} | {"sitecustomize", "usercustomize"}
         #: torch sets a variable as it is imported, or later if it is not there: a folder below TMPDIR
         self._set = {name: os.environ[name] for name in os.environ.keys() - self._environment.keys()}
         self._selector = selectors.DefaultSelector()
@@ -182,6 +182,7 @@ class Template:
             self._check_path(list(dict.fromkeys(json.loads(path))))
         else:
             raise Refused("another program")
+        request["path"] = self._added_path(request)
         told = _fixed(request["environment"]).items()
         differ = (told - self._set.items()) ^ _fixed(self._environment).items()
         if differ:
@@ -193,6 +194,18 @@ class Template:
         if _surroundings(pid) != _surroundings("self") or (has_own and os.geteuid() != 0):
             raise Refused("other surroundings")
         request["mounts"] = mounts if has_own else None
+
+    def _added_path(self, request):
+        """The entries of ``PYTHONPATH`` that this process has not; no module here may come from them."""
+        theirs, ours = map(_python_path, (request["environment"], self._environment))
+        theirs = [os.path.join(request["folder"], entry) for entry in theirs]
+        if [entry for entry in theirs if entry in ours] != ours:
+            raise Refused("another PYTHONPATH")
+        added = [entry for entry in theirs if entry not in ours]
+        for entry in added:
+            with contextlib.suppress(OSError):
+                self._check_names(entry, os.listdir(entry))
+        return added
 
     def _check_path(self, path):
         """The modules that were imported are found where they were."""
@@ -251,9 +264,11 @@ def _fixed(environment):
     fixed = {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
     if "LD_PRELOAD" in fixed:
         fixed["LD_PRELOAD"] = " ".join(dict.fromkeys(map(os.path.realpath, fixed["LD_PRELOAD"].split())))
-    if "PYTHONPATH" in fixed:
-        fixed["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(fixed["PYTHONPATH"].split(os.pathsep)))
     return fixed
+
+
+def _python_path(environment):
+    return list(dict.fromkeys(filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))))
 
 
 def _peer(connection):
@@ -319,7 +334,7 @@ def _run(request):
     sys.orig_argv[:] = [sys.executable, *arguments]
     if arguments[0] == "-m":
         sys.argv[:] = arguments[1:]
-        sys.path.insert(0, os.getcwd())
+        sys.path[:0] = [os.getcwd(), *request["path"]]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         return
     if "-u" in arguments:
@@ -327,7 +342,7 @@ def _run(request):
             stream.reconfigure(write_through=True)
     code = arguments.index("-c") + 1
     sys.argv[:] = ["-c", *arguments[code + 1 :]]
-    sys.path.insert(0, "")
+    sys.path[:0] = ["", *request["path"]]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__builtins__ = __builtins__
     exec(compile(arguments[code], "<string>", "exec"), vars(main))

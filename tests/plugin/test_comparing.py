@@ -528,6 +528,7 @@ def test_a_shallow_clone_says_how_to_fetch_the_rest(folder, compare, tmp_path):
     assert "a shallow clone; fetch all of it: fetch-depth: 0" in run.err
 
 
+@pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 2), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_session_that_is_ended_leaves_no_worktree(repository, ending, status):
     slow = """
