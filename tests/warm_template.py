@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import hashlib
 import importlib
 import itertools
 import json
@@ -260,11 +261,17 @@ def _is_session(request):
 
 
 def _fixed(environment):
-    """The variables that must be equal. Each session has the same libraries in a cache of its own."""
+    """The variables that must be equal. A session may have the same libraries in a folder of its own."""
     fixed = {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
     if "LD_PRELOAD" in fixed:
-        fixed["LD_PRELOAD"] = " ".join(dict.fromkeys(map(os.path.realpath, fixed["LD_PRELOAD"].split())))
+        fixed["LD_PRELOAD"] = " ".join(dict.fromkeys(map(_content, fixed["LD_PRELOAD"].split())))
     return fixed
+
+
+def _content(library):
+    with contextlib.suppress(OSError), open(library, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+    return library
 
 
 def _python_path(environment):
