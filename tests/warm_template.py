@@ -61,7 +61,7 @@ _MAY_DIFFER = (
     CARDS_VARIABLE,
     "OMP_NUM_THREADS",
     "TMPDIR",
-    "PYTHONDONTWRITEBYTECODE", "PYTHONPATH",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "CC",
 )  # fmt: skip
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _NAMESPACES = ("net", "pid", "user", "ipc")
