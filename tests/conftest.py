@@ -40,7 +40,7 @@ _FIXED = {"CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_COMPILE_THREADS": "1", "COL
 #: Plugins that may be installed and have nothing to do in the sessions, but import much.
 _NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 _PYTHON = sys.executable
-#: Copies of it are the sessions' processes: see ``cold_python``.
+#: Copies of it are the sessions' processes, but for those that are asked to be cold.
 _WARM = WarmPython(SESSIONS, WITH_CARDS)
 _ROOT = Path(__file__).parents[1]
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
@@ -265,14 +265,6 @@ def in_folder():
 def again():
     """``again(run, *args)`` runs pytest once more in the folder of ``run``."""
     return lambda run, *args, env=None: Run(run.folder, args, env or {})
-
-
-@pytest.fixture(scope="module")
-def cold_python():
-    """For tests of how a session starts its processes: each is an ordinary Python, and imports all."""
-    _WARM.is_off = True
-    yield
-    _WARM.is_off = False
 
 
 @pytest.fixture(scope="session")

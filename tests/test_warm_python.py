@@ -146,6 +146,18 @@ def test_a_module_that_might_be_another_is_not_taken_from_the_copy(started, tmp_
     assert not started(folder=folder)[1]["is_copy"]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_copy"), [("theirs.py", True), ("numpy.py", False), ("sitecustomize.py", False)]
+)
+def test_a_folder_of_pythonpath_that_hides_no_module_may_be_there(
+    started, of_workers, tmp_path, write_all, name, is_copy
+):
+    write_all(tmp_path / "more", {name: ""})
+    path = filter(None, [str(tmp_path / "more"), of_workers.get("PYTHONPATH")])
+
+    assert started(PYTHONPATH=os.pathsep.join(path))[1]["is_copy"] == is_copy
+
+
 @pytest.mark.parametrize("name", ["PYTHONPATH", "PYTORCH_CUDA_ALLOC_CONF", "HOME"])
 def test_other_variables_are_not(started, name):
     assert not started(**{name: "/elsewhere"})[1]["is_copy"]

@@ -40,8 +40,6 @@ class WarmPython:
     def __init__(self, *groups):
         """``groups``: of modules whose processes may be copies of one that has imported the same."""
         self._groups = groups
-        #: whether sessions are to have ordinary Python processes alone
-        self.is_off = False
         self._folder = None
         self._processes = []
 
@@ -50,7 +48,7 @@ class WarmPython:
 
         ``environment``: that of the sessions, without what each test adds.
         """
-        if self.is_off or not is_possible():
+        if not is_possible():
             return None
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="membudget-warm-"))

@@ -1,11 +1,11 @@
 """The warm Python: has torch and more imported, and serves with copies of itself.
 
 Its text is run by ``python -c`` with a folder for its log, the socket where ``warm_launcher`` asks, and the
-modules whose processes may be copies: those that ``worker/processes.py`` starts, those of ``python -m``, with
-``pytest`` also pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with its
-descriptors, variables and folder. Where that might see that torch was imported before (other variables, flags
-of Python, import paths with modules of those names, limits), it is refused: then the launcher becomes an
-ordinary Python.
+modules whose processes may be copies: those that ``worker/processes.py`` starts, those of ``python -m``, and
+sessions of pytest and pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with
+its descriptors, variables, mounts and folder. Where that might see that torch was imported before (other
+variables, flags of Python, import paths with modules of those names, limits), it is refused: then the
+launcher becomes an ordinary Python.
 """
 
 import atexit
@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import hashlib
 import importlib
 import itertools
 import json
@@ -51,18 +52,21 @@ SESSIONS_IMPORT = (
 #: What pytest-xdist's processes are started with, by execnet.
 _EXECNET = ["-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"]
 #: Variables that no module reads as it is imported (``JOB_``: of tests; those of launchers);
-#: what follows from the last three is made anew in a copy.
+#: what follows from the last four is made anew in a copy.
 _MAY_DIFFER = (
-    "PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES",
+    "PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES", "PWD", "OLDPWD",
     "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_",
     "CUDA_VISIBLE_DEVICES", "TORCH_NCCL_", "PYTORCH_NVML_BASED_CUDA_CHECK",
     "TRITON_CACHE_DIR", "TRITON_LIBCUDA_PATH", "TORCHINDUCTOR_CACHE_DIR",
     CARDS_VARIABLE,
     "OMP_NUM_THREADS",
     "TMPDIR",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "CC",
 )  # fmt: skip
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
-_NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
+_NAMESPACES = ("net", "pid", "user", "ipc")
+#: ``linux/sched.h``
+_CLONE_NEWNS = 0x20000
 _PR_SET_PDEATHSIG = 1
 _CODE = (".py", ".pyc", ".so")
 #: Descriptors are moved above this before they get their own numbers.
@@ -96,7 +100,7 @@ class Template:
         find_gpu("A100-80GB")  # reads all
         gc.collect()
         gc.freeze()  # a copy's collections look at what is its own
-        self._names = {name.partition(".")[0] for name in sys.modules}
+        self._names = {name.partition(".")[0] for name in sys.modules} | {"sitecustomize", "usercustomize"}
         #: torch sets a variable as it is imported, or later if it is not there: a folder below TMPDIR
         self._set = {name: os.environ[name] for name in os.environ.keys() - self._environment.keys()}
         self._selector = selectors.DefaultSelector()
@@ -135,7 +139,7 @@ class Template:
             if copy.pid == 0:
                 connection.close()
                 self._forget()
-                is_session = "pytest" in self._modules  # where nobody has imported torch yet
+                is_session = _is_session(request)  # where nobody has imported torch yet
                 has_same_folder = request["environment"].get("TMPDIR") == self._environment.get("TMPDIR")
                 _settle(request, descriptors, self._set if has_same_folder and not is_session else {})
                 return request
@@ -167,7 +171,7 @@ class Template:
         options = [*processes.interpreter_options(), *processes._against_defects()]
         wanted = [*options, "-c", processes._BOOT]
         arguments = request["arguments"][1:]
-        if "pytest" in self._modules and (arguments[:2] == ["-m", "pytest"] or arguments == _EXECNET):
+        if _is_session(request):
             for folder, _, files in os.walk(request["folder"]):
                 self._check_names(folder, files)
         elif arguments[0] == "-m" and arguments[1] in self._modules:
@@ -176,17 +180,33 @@ class Template:
             path, module = arguments[len(wanted) :][:2]
             if module not in self._modules:
                 raise Refused("another module")
-            self._check_path(json.loads(path))
+            self._check_path(list(dict.fromkeys(json.loads(path))))
         else:
             raise Refused("another program")
+        request["path"] = self._added_path(request)
         told = _fixed(request["environment"]).items()
         differ = (told - self._set.items()) ^ _fixed(self._environment).items()
         if differ:
             raise Refused(f"other variables: {sorted({name for name, _ in differ})}")
         if any(resource.prlimit(pid, limit) != resource.getrlimit(limit) for limit in _LIMITS):
             raise Refused("other limits")
-        if _surroundings(pid) != _surroundings("self"):
+        mounts = f"/proc/{pid}/ns/mnt"
+        has_own = os.readlink(mounts) != os.readlink("/proc/self/ns/mnt")
+        if _surroundings(pid) != _surroundings("self") or (has_own and os.geteuid() != 0):
             raise Refused("other surroundings")
+        request["mounts"] = mounts if has_own else None
+
+    def _added_path(self, request):
+        """The entries of ``PYTHONPATH`` that this process has not; no module here may come from them."""
+        theirs, ours = map(_python_path, (request["environment"], self._environment))
+        theirs = [os.path.join(request["folder"], entry) for entry in theirs]
+        if [entry for entry in theirs if entry in ours] != ours:
+            raise Refused("another PYTHONPATH")
+        added = [entry for entry in theirs if entry not in ours]
+        for entry in added:
+            with contextlib.suppress(OSError):
+                self._check_names(entry, os.listdir(entry))
+        return added
 
     def _check_path(self, path):
         """The modules that were imported are found where they were."""
@@ -235,12 +255,27 @@ class _Copy:
         os.close(self.watched)
 
 
+def _is_session(request):
+    arguments = request["arguments"][1:]
+    return arguments[:2] == ["-m", "pytest"] or arguments == _EXECNET
+
+
 def _fixed(environment):
-    """The variables that must be equal. Each session has the same libraries in a cache of its own."""
+    """The variables that must be equal. A session may have the same libraries in a folder of its own."""
     fixed = {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
     if "LD_PRELOAD" in fixed:
-        fixed["LD_PRELOAD"] = " ".join(dict.fromkeys(map(os.path.realpath, fixed["LD_PRELOAD"].split())))
+        fixed["LD_PRELOAD"] = " ".join(dict.fromkeys(map(_content, fixed["LD_PRELOAD"].split())))
     return fixed
+
+
+def _content(library):
+    with contextlib.suppress(OSError), open(library, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+    return library
+
+
+def _python_path(environment):
+    return list(dict.fromkeys(filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))))
 
 
 def _peer(connection):
@@ -284,9 +319,13 @@ def _settle(request, descriptors, variables):
     else:
         with contextlib.suppress(PermissionError):  # of another session: then it is in a group of its own
             os.setpgid(0, request["group"])
+    if request["mounts"]:
+        with open(request["mounts"], encoding="utf-8") as file:
+            ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _CLONE_NEWNS)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update({**variables, **request["environment"]})
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if request["ignores_interrupts"]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     tempfile.tempdir = None  # as nobody has asked for it yet
@@ -302,7 +341,7 @@ def _run(request):
     sys.orig_argv[:] = [sys.executable, *arguments]
     if arguments[0] == "-m":
         sys.argv[:] = arguments[1:]
-        sys.path.insert(0, os.getcwd())
+        sys.path[:0] = [os.getcwd(), *request["path"]]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         return
     if "-u" in arguments:
@@ -310,7 +349,7 @@ def _run(request):
             stream.reconfigure(write_through=True)
     code = arguments.index("-c") + 1
     sys.argv[:] = ["-c", *arguments[code + 1 :]]
-    sys.path.insert(0, "")
+    sys.path[:0] = ["", *request["path"]]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__builtins__ = __builtins__
     exec(compile(arguments[code], "<string>", "exec"), vars(main))

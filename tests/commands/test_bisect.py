@@ -1,5 +1,6 @@
 """``membudget bisect``: what is good, bad or skipped, what is printed, and the exit status."""
 
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pytest_membudget.commands import bisect, releases
 from pytest_membudget.commands.bisect import Bisection, Points
 from pytest_membudget.commands.main import main
 from pytest_membudget.commands.releases import releases_between
+from pytest_membudget.devices.torch_build.installed import FOLDER_VARIABLE
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document import Document
 from pytest_membudget.results.comparison import Comparison, Finding
@@ -179,7 +181,7 @@ budgets:
 """
 
 
-def test_a_repository_is_bisected_to_its_commit(tmp_path):
+def test_a_repository_is_bisected_to_its_commit(tmp_path_factory, tmp_path, cache_in):
     def git(*arguments):
         own = ("-c", "user.name=a", "-c", "user.email=a@example.com")
         subprocess.run(["git", "-C", str(tmp_path), *own, *arguments], check=True, capture_output=True)
@@ -190,10 +192,12 @@ def test_a_repository_is_bisected_to_its_commit(tmp_path):
         (tmp_path / "note").write_text(subject)
         git("add", "-A")
         git("commit", "-qm", subject)
+    kept = cache_in(tmp_path_factory.mktemp("kept"))
+    torch = {name: os.environ[name] for name in (FOLDER_VARIABLE,) if name in os.environ}
     run = subprocess.run(
         [sys.executable, "-m", "pytest_membudget", "bisect", "main~2", "main", "--", "jobs.membudget.yaml"],
         cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(SOURCES)},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(SOURCES), **kept, **torch},
         capture_output=True,
         text=True,
         timeout=600,

@@ -144,6 +144,7 @@ def read_only(folder, cache):
     return wrapper if allowed else None
 
 
+@pytest.mark.usefixtures("warm_processes")
 def test_a_project_and_a_cache_that_cannot_be_written_cost_the_cache_alone(tmp_path, write_all, cache_in):
     folder, cache = tmp_path / "project", tmp_path / "kept"
     write_all(folder, {"test_it.py": BUDGETS})
@@ -181,6 +182,7 @@ def test_a_report_that_finds_no_space_is_a_notice_and_leaves_no_older_one(tmp_pa
     assert list((tmp_path / "rep").iterdir()) == []
 
 
+@pytest.mark.usefixtures("warm_processes")
 def test_no_space_for_anything_is_a_notice_for_each_and_fails_no_budget(tmp_path, write_all, cache_in):
     mount = (
         'mount -t tmpfs -o size=96k full "$1" || exit 99; cd "$1"; cp ../it.py test_it.py; cp -a ../kept .; '

@@ -191,8 +191,14 @@ def folder(repository):
 
 
 @pytest.fixture(scope="module")
-def run(folder, compare):
-    return compare(folder, "-v")
+def run(folder, compare, kept):
+    return compare(folder, "-v", env=kept)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory, cache_in):
+    """Of sessions over the same tests: what one has estimated the others need not."""
+    return cache_in(tmp_path_factory.mktemp("kept"))
 
 
 def comparison(run, name):
@@ -385,8 +391,8 @@ def test_xdist_reports_what_was_removed_once_and_leaves_nothing(apart, folder):
     ],
     ids=["nodeids", "collect-only"],
 )
-def test_a_subset_removes_nothing_that_it_did_not_select(folder, compare, run, args):
-    part = compare(folder, *args)
+def test_a_subset_removes_nothing_that_it_did_not_select(folder, compare, run, kept, args):
+    part = compare(folder, *args, env=kept)
 
     assert part.status == 0
     assert {name.partition("[")[0] for name in part.rows} <= {"test_same", "test_same_alone", "test_added"}
@@ -399,8 +405,8 @@ def test_a_subset_removes_nothing_that_it_did_not_select(folder, compare, run, a
 
 
 @pytest.fixture(scope="module")
-def plain(folder, compare, run):
-    return compare(folder, "test_states.py", base=None)
+def plain(folder, compare, run, kept):
+    return compare(folder, "test_states.py", base=None, env=kept)
 
 
 def test_without_a_base_growth_alone_is_no_pass_and_says_what_to_run(plain):
@@ -416,7 +422,7 @@ def test_without_a_base_the_growth_of_others_is_counted_as_not_compared(plain):
 
 
 @pytest.fixture(scope="module")
-def stored(folder, compare, plain):
+def stored(folder, compare, plain, kept):
     report = copy.deepcopy(plain.report)
     rows = {row["nodeid"].partition("::")[2]: row for row in report["tests"]}
     peak = {f"{name}_bytes": MIB for name in ("allocated", "active", "reserved", "device")}
@@ -427,7 +433,7 @@ def stored(folder, compare, plain):
     report["distributions"]["pytest"] = "1.0"
     report["tests"].append({**rows["test_new_over"], "nodeid": "test_states.py::test_elsewhere"})
     (folder / "membudget-base.json").write_text(json.dumps(report))
-    return compare(folder, "test_states.py", base="membudget-base.json")
+    return compare(folder, "test_states.py", base="membudget-base.json", env=kept)
 
 
 def test_a_stored_report_is_a_base(stored):
@@ -528,6 +534,7 @@ def test_a_shallow_clone_says_how_to_fetch_the_rest(folder, compare, tmp_path):
     assert "a shallow clone; fetch all of it: fetch-depth: 0" in run.err
 
 
+@pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 2), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_session_that_is_ended_leaves_no_worktree(repository, ending, status):
     slow = """

@@ -119,6 +119,7 @@ def test_each_has_what_it_has_alone(beside):
     assert beside.rows["test_of_two_ranks"]["estimates"][1]["peak"]["allocated_bytes"] == 0.75 * 2**30
 
 
+@pytest.mark.usefixtures("warm_processes")
 def test_an_interrupt_leaves_no_process(tmp_path, write_all):
     body = """
         import os

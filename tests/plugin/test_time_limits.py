@@ -3,7 +3,7 @@
 import pytest
 
 #: Seconds.
-LIMIT = 3
+LIMIT = 2
 BODIES = """
     import subprocess
     import sys
@@ -70,7 +70,7 @@ def run(session_of):
     files = {
         "test_bodies.py": BODIES,
         "seconds.py": SECONDS,
-        "pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 1\n",
+        "pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 3\n",
     }
     return session_of(files, "--membudget", f"--membudget-timeout={LIMIT}")
 

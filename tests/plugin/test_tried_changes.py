@@ -131,12 +131,24 @@ TESTS = """
     def test_step_in_backward_written():
         train_layers(steps_in_backward=True)
     """
+#: What is tried with a library is there where it is installed, and may be the largest saving.
+WITHOUT_LIBRARIES = """
+    import importlib.util
+
+    find_spec = importlib.util.find_spec
+
+    def find_others(name, *args):
+        return None if name in ("bitsandbytes", "torchao") else find_spec(name, *args)
+
+    importlib.util.find_spec = find_others
+    """
 MIB = 2**20
 
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of({"models.py": MODELS, "test_advice.py": TESTS}, "--membudget")
+    files = {"models.py": MODELS, "test_advice.py": TESTS, "conftest.py": WITHOUT_LIBRARIES}
+    return session_of(files, "--membudget")
 
 
 def figure(run, name):

@@ -95,6 +95,7 @@ HANGS = """
     """
 
 
+@pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_session_leaves_no_process_and_no_folder_behind(tmp_path, write_all, number):
     write_all(tmp_path, {"test_budgets.py": HANGS})

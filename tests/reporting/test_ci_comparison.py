@@ -92,8 +92,9 @@ class Pull:
 
 
 @pytest.fixture
-def pull(tmp_path):
+def pull(tmp_path, cache_in):
     """``pull(files, depth)`` is a pull request that writes ``files``."""
+    cache_in(tmp_path / "cache")
     found = Pull(tmp_path)
     (tmp_path / "bin").mkdir()
     python = f'PYTHONPATH={SOURCES} exec {shlex.quote(sys.executable)} "$@"'

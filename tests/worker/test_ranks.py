@@ -5,6 +5,7 @@ says it takes.
 """
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.results.answer import Request
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.ranks.launch_ranks import measure_ranks
+from tests.warm_python import workers_environment
 
 DEVICE = """
     from pytest_membudget.devices import contract
@@ -156,15 +159,34 @@ LINES = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, warm_processes):
-    """The user's folder: test bodies, their device, and a script that is a session."""
+def folder(tmp_path_factory, warm_processes, cuda_build):
+    """The user's folder: test bodies, their device, and a script that is a session.
+
+    The ranks are copies of workers of estimates: with their variables, and their torch.
+    """
+    pytest.importorskip("torch.distributed")  # this process's own
     folder = tmp_path_factory.mktemp("ranks")
     files = {"counting_device.py": DEVICE, "test_bodies.py": BODIES, "session.py": SESSION}
     for name, text in {**files, "pytest.ini": "[pytest]\n"}.items():
         (folder / name).write_text(textwrap.dedent(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(folder))
+        for name, value in workers_environment(os.environ).items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "path", [*workers_path(), str(folder), *sys.path])
         yield folder
+
+
+def workers_path():
+    return [path for path in map(str, workers_torch(os.environ).import_path) if path not in sys.path]
+
+
+@pytest.fixture
+def ordinary(ordinary_processes, monkeypatch):
+    """With the environment's torch, and no cards."""
+    first = list(map(str, workers_torch(os.environ).import_path))
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in first])
+    for name in ("LD_PRELOAD", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def order_in(folder, timeout):
@@ -260,7 +282,7 @@ def test_a_test_can_make_its_process_group_itself(folder):
     assert refused.outcome == "traced", refused
 
 
-@pytest.mark.usefixtures("ordinary_processes")
+@pytest.mark.usefixtures("ordinary")
 @pytest.mark.parametrize("name", ["test_finds_the_group", "test_leaves"])
 def test_no_process_is_left_after_all_have_reported_or_one_has_left(folder, name):
     answer_of(folder, name)
@@ -308,7 +330,7 @@ def test_a_test_that_is_not_there_is_reported(folder):
     assert "of 2: the worker did not collect this test" in answer.reason
 
 
-@pytest.mark.usefixtures("ordinary_processes")
+@pytest.mark.usefixtures("ordinary")
 def test_a_session_that_is_killed_takes_its_ranks_with_it(folder):
     for old in folder.glob("pids-test_hangs-*"):
         old.unlink()

@@ -37,13 +37,13 @@ OTHER_TORCH = """
 def session(session_of, write_all, tmp_path):
     """A session that keeps its results in one folder; with ``other``, its workers' torch is another one."""
     write_all(tmp_path / "other", {"sitecustomize.py": OTHER_TORCH})
+    folders = [str(tmp_path / "other"), os.environ.get("PYTHONPATH", "")]
+    sets = f"import os\nos.environ['PYTHONPATH'] = {os.pathsep.join(filter(None, folders))!r}\n"
 
     def run(*, other=False):
         env = {"MEMBUDGET_CACHE_DIR": str(tmp_path / "kept")}
-        if other:
-            folders = [str(tmp_path / "other"), os.environ.get("PYTHONPATH", "")]
-            env["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
-        return session_of(FILES, "--membudget", "--membudget-cache=off", env=env)
+        files = FILES | ({"conftest.py": sets} if other else {})
+        return session_of(files, "--membudget", "--membudget-cache=off", env=env)
 
     return run
 

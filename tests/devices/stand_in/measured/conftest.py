@@ -7,6 +7,7 @@ import pytest
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.worker.client.order import SYMBOLS
 
 #: A plugin for the sessions: they measure on the stand-in as on a card. No user's session does.
 MEASURED = """
@@ -29,7 +30,9 @@ def on_cards(cuda_build):
 
     def variables(count=1, gpu="A100-80GB"):
         torch = workers_torch(os.environ)
-        cards = stand_in_environment(cuda_build, torch, find_gpu(gpu), count, {})
+        base = {**SYMBOLS, "MEMBUDGET_CACHE_DIR": os.environ["MEMBUDGET_CACHE_DIR"]}
+        cards = stand_in_environment(cuda_build, torch, find_gpu(gpu), count, base)
+        del cards["MEMBUDGET_CACHE_DIR"]  # each session has its own
         return {**cards, "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count)))}
 
     return variables

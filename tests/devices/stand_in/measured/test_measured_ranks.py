@@ -104,7 +104,7 @@ BODIES = """
 
 @pytest.fixture(scope="module")
 def run(measured_session):
-    files = {"test_budgets.py": BODIES, "pyproject.toml": "[tool.membudget]\ntimeout = 30\n"}
+    files = {"test_budgets.py": BODIES, "pyproject.toml": "[tool.membudget]\ntimeout = 10\n"}
     return measured_session(files, "--membudget-measure=auto", cards=2)
 
 
@@ -137,7 +137,7 @@ def test_buffers_of_collectives_are_distinguished_from_other_memory(run):
     [
         ("runs_out_of_memory", "CUDA out of memory. Tried to allocate 90.00 GiB. GPU 1 has", ""),
         ("is_killed", "its process was ended by signal 9 (SIGKILL) before its test did", "layer 7 of it"),
-        ("hangs", "it did not finish within 30 s", "in test_rank_1_hangs"),
+        ("hangs", "it did not finish within 10 s", "in test_rank_1_hangs"),
     ],
 )
 def test_a_rank_that_fails_is_named_with_its_reason(run, name, reason, text):

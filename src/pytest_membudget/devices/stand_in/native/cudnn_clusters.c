@@ -42,9 +42,7 @@ void cudnn_note_clusters(void *config) {
     if (made == MOST_KNOBS &&
         !get(config, ENGINECFG_KNOB_CHOICES, TYPE_BACKEND_DESCRIPTOR, MOST_KNOBS, &count, choices) &&
         choose_clusters(choices, count))
-        not_modelled(
-            "cudnnBackendFinalize (a convolution in clusters of blocks: its workspace was up to 9 MiB "
-            "larger on an H200)");
+        not_modelled("cudnnBackendFinalize (convolution in clusters: up to 9 MiB more on an H200)");
     while (made)
         destroy(choices[--made]);
 }

@@ -102,8 +102,8 @@ class ItemRun:
         if trouble is not None and trouble.outcome == FAILED:  # not the test's, so no xfail mark expects it
             return replace(trouble, reason=f"{trouble.reason}\n{refused[0]}", raised=False)
         reason = (
-            f"{refused[0]}. A run on a GPU has no such error, which the test may have caught: what followed is "
-            "not what would run there"
+            f"{refused[0]}. A run on a GPU has no such error, which the test may have caught: what followed "
+            "is not what would run there"
         )
         return failed(reason)
 
