@@ -226,29 +226,10 @@ def test_xdist_workers_use_what_a_session_alone_has_kept(alone_and_parallel):
     assert "2 estimated (2 within, 0 over, 2 from cache)" in parallel.out
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("args", [(), ("-n2",)], ids=["alone", "parallel"])
 def test_a_folder_that_cannot_be_written_is_a_notice(session_of, args, tmp_path):
     (tmp_path / f"estimates-{FORMAT}").write_text("in the place of the folder")
     run = session_of({"test_plain.py": PLAIN}, "--membudget", *args, env=cache_in(tmp_path))
-=======
-@pytest.fixture
-def copies(tmp_path, stand_in_libraries):
-    """A compiler that copies the stand-in's libraries, which are built anew where none can be kept."""
-    script = tmp_path / "cc"
-    script.write_text(
-        "#!/bin/sh\nwhile [ $# -gt 1 ]; do\n"
-        f'[ "$1" = -o ] && exec cp "{stand_in_libraries.folder}/${{2##*/}}" "$2"\nshift\ndone\n'
-    )
-    script.chmod(0o755)
-    return str(script)
-
-
-@pytest.mark.parametrize("args", [(), ("-n2",)], ids=["alone", "parallel"])
-def test_a_folder_that_cannot_be_written_is_a_notice(session_of, args, copies):
-    kept = {"MEMBUDGET_CACHE_DIR": "/dev/null/estimates", "CC": copies}
-    run = session_of({"test_plain.py": PLAIN}, "--membudget", *args, env=kept)
->>>>>>> main
 
     assert run.status == 0
     notice = f"membudget: estimates could not be kept for later sessions: Not a directory: {tmp_path}"
