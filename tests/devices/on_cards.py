@@ -113,14 +113,14 @@ class Traced:
 def trace(stand_in_servers):
     """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the device, as in a worker.
 
-    With ``world_size`` as one ``rank`` of as many, which is ``told`` what others said, as JSON by rank.
+    With ``world_size`` as one ``rank`` of as many, which is ``received`` what others said, as JSON by rank.
     """
 
     def run(
         body, *args, gpu="A100-80GB", limited=False, metric="allocated", environ=None, imported_with=None,
-        rank=0, world_size=1, told="",
+        rank=0, world_size=1, received="",
     ):  # fmt: skip
-        ranks = {"rank": rank, "world_size": world_size, "told": told}
+        ranks = {"rank": rank, "world_size": world_size, "received": received}
         order = {"gpu": gpu, "count": min(world_size, 8), "unlimited": not limited, "environ": environ or {}}
         server = stand_in_servers("device", imported_with or {})
         return Traced(server.run(body, args, metric=metric, ranks=ranks, **order))

@@ -60,11 +60,13 @@ class Device(ABC):
         return []
 
     @abstractmethod
-    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, told: str = "") -> None:
+    def begin(
+        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, received: str = ""
+    ) -> None:
         """Begin a test on ``gpu``. ``limited``: out of memory is raised where the card would.
 
         With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun;
-        ``told``: the results of ``broadcasts`` on ranks that ran before, as JSON by rank.
+        ``received``: the results of ``broadcasts`` on ranks that ran before, as JSON by rank.
         """
 
     def vary(self, variant: int, steady: Sequence[str]) -> None:  # noqa: B027 - a real card has real data
@@ -98,7 +100,7 @@ class Device(ABC):
         return ""
 
     def unheard(self) -> list[int]:
-        """The ranks whose values may decide what this one did, and of which it was told nothing."""
+        """The ranks whose values may decide what this one did, and of which it got nothing."""
         return []
 
     def has_met(self) -> bool:

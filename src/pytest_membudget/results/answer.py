@@ -51,7 +51,7 @@ class Request(JsonObject):
     """What the file says of a script, for the cache: the worker reads the file."""
     rank: int = 0
     world_size: int = 1
-    told: str = ""
+    received: str = ""
     """What ranks that ran before have broadcast, as their answers say, as JSON by rank."""
     launched: bool = False
     """Whether it has the variables that a launcher sets, on its one GPU."""
@@ -65,7 +65,7 @@ class Request(JsonObject):
     @property
     def place(self) -> dict[str, Any]:
         """Arguments of a device's ``begin``: which of several ranks this is; empty for a test on one GPU."""
-        names = ("rank", "world_size", "told") if self.world_size > 1 else ()
+        names = ("rank", "world_size", "received") if self.world_size > 1 else ()
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -76,10 +76,10 @@ class Request(JsonObject):
         launched = test.names_gpus and budget.gpus == 1
         return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program, launched=launched)
 
-    def of_rank(self, rank: int, world_size: int, told: str = "") -> Request:
+    def of_rank(self, rank: int, world_size: int, received: str = "") -> Request:
         """The same for one of several ranks."""
         snapshot = self.snapshot and name_of_rank(self.snapshot, rank)
-        return replace(self, snapshot=snapshot, rank=rank, world_size=world_size, told=told)
+        return replace(self, snapshot=snapshot, rank=rank, world_size=world_size, received=received)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Answer(JsonObject):
     broadcasts: str = ""
     """What the rank has broadcast and given to others."""
     unheard: tuple[int, ...] = ()
-    """Ranks whose values may decide what it did, and of which it was told nothing."""
+    """Ranks whose values may decide what it did, and of which it got nothing."""
     has_met: bool = False
     """Whether it has asked for a process group, or for a collective."""
     failed_rank: int | None = None

@@ -92,7 +92,9 @@ class StandInDevice(Device):
         """What was refused in this process that a GPU would have done, each with its place."""
         return [*self._values.refused(), *map(REFUSED.format, self._libraries.refused())]
 
-    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, told: str = "") -> None:
+    def begin(
+        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, received: str = ""
+    ) -> None:
         """A test begins on ``gpu``; ``limited``: PyTorch runs out of memory where the card would."""
         self._limited = limited
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
@@ -100,7 +102,7 @@ class StandInDevice(Device):
         torch.cuda.init()
         self._values.begin()
         _forget_compiled_code()
-        begin_ranks = partial(self._begin_ranks, rank, world_size, told)
+        begin_ranks = partial(self._begin_ranks, rank, world_size, received)
         if world_size > 1:
             begin_ranks()
         else:
@@ -120,7 +122,7 @@ class StandInDevice(Device):
         """The line of the last read of what nobody knows."""
         return self._values.following.reads.last_line
 
-    def _begin_ranks(self, rank: int, world_size: int, told: str) -> None:
+    def _begin_ranks(self, rank: int, world_size: int, received: str) -> None:
         from .ranks.numbers import RankNumbers
         from .ranks.ranks import StandInRanks
 
@@ -134,7 +136,7 @@ class StandInDevice(Device):
             self._run.source,
             observer.note_collective,
             numbers,
-            told,
+            received,
             observer.see_gradient,
             self._values.quiet,
         )
@@ -185,7 +187,7 @@ class StandInDevice(Device):
         return self._ranks.broadcasts() if self._ranks is not None else ""
 
     def unheard(self) -> list[int]:
-        """Ranks whose values may decide what this one did, and of which it was told nothing."""
+        """Ranks whose values may decide what this one did, and of which it got nothing."""
         return self._ranks.unheard() if self._ranks is not None else []
 
     def has_met(self) -> bool:

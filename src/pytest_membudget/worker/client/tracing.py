@@ -148,14 +148,14 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    def ask(rank: int, told: str) -> Answer:
+    def ask(rank: int, received: str) -> Answer:
         try:
-            return ask_with_variants(workers.ask, request.of_rank(rank, budget.gpus, told))
+            return ask_with_variants(workers.ask, request.of_rank(rank, budget.gpus, received))
         except WorkerFailure as error:
             return failed(str(error))
 
-    def expect(told: Mapping[int, str]) -> None:
-        workers.expect([request.of_rank(rank, budget.gpus, told[rank]) for rank in told], next_=True)
+    def expect(received: Mapping[int, str]) -> None:
+        workers.expect([request.of_rank(rank, budget.gpus, received[rank]) for rank in received], next_=True)
 
     return answer_of_ranks(budget, ask, expect)
 

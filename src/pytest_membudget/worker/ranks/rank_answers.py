@@ -121,27 +121,27 @@ class _Ranks:
             if rank not in self.answers:
                 self._run(rank)
 
-    def told(self, rank: int) -> str:
-        """What the others have told ``rank`` so far."""
+    def received(self, rank: int) -> str:
+        """What the others have sent ``rank`` so far."""
         others = {str(one): answer.broadcasts for one, answer in self.answers.items() if one != rank}
         return json.dumps(others) if others else ""
 
     def _run(self, rank: int) -> None:
         """Run ``rank``; if it needs values of others that have not run, those, and then it again.
 
-        If it tells others something else then, those run again: once, as they may do the same.
+        If it sends others something else then, those run again: once, as they may do the same.
         """
-        first = self.answers[rank] = self._ask(rank, self.told(rank))
+        first = self.answers[rank] = self._ask(rank, self.received(rank))
         unheard = [one for one in first.unheard if one not in self.answers]
         for other in unheard:
             if other not in self.answers:
                 self._run(other)
         if not unheard or any(self.answers[one].outcome != TRACED for one in unheard):
             return
-        again = self.answers[rank] = self._ask(rank, self.told(rank))
+        again = self.answers[rank] = self._ask(rank, self.received(rank))
         if again.broadcasts != first.broadcasts:
             for other in unheard:
-                self.answers[other] = self._ask(other, self.told(other))
+                self.answers[other] = self._ask(other, self.received(other))
 
 
 def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Mapping[int, str]], None]) -> Answer:
@@ -149,7 +149,7 @@ def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Mapping[int, str
 
     If the budget names no ranks, rank 0's run decides which others must run so that the worst is known; the
     remaining ranks are assumed to need no more, which each report says. ``expect`` is called with the ranks
-    that ``ask`` will be called with after the first, and what they are told.
+    that ``ask`` will be called with after the first, and what they have received.
     """
     ranks, named = _Ranks(ask), budget.named_ranks
     ranks.run([first_rank(budget)])
@@ -157,7 +157,7 @@ def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Mapping[int, str
     first = answers[first_rank(budget)]
     further = sorted({*(first.representatives if named is None else named)} - answers.keys())
     if not ranks.have_ended:
-        expect({rank: ranks.told(rank) for rank in further})
+        expect({rank: ranks.received(rank) for rank in further})
     ranks.run(further)
     caveats = first.rank_caveats if named is None and len(answers) < budget.gpus else ()
     if named is None and budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:

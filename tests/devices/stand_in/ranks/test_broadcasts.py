@@ -66,7 +66,7 @@ def told_by_rank_0():
 
 def test_the_other_ranks_have_what_rank_0_broadcasts(trace):
     first = trace(told_by_rank_0, world_size=3)
-    second = trace(told_by_rank_0, rank=2, world_size=3, told=json.dumps({"0": first.broadcasts}))
+    second = trace(told_by_rank_0, rank=2, world_size=3, received=json.dumps({"0": first.broadcasts}))
 
     whole = [{"layers": 3, "name": "a"}, [1, 2], [5, 7], 9, [{"rows": 3}] * 3]
     assert first.value == [*whole, "a", None]

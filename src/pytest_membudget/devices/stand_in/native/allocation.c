@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "refuse.h"
 #include "tables.h"
+#include "waiting.h"
 
 /* cudaMemoryType */
 enum { UNREGISTERED, HOST, DEVICE, MANAGED };
@@ -36,8 +37,10 @@ EXPORTED int cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t
 
 EXPORTED int cuMemFree_v2(void *address) { return address ? release_memory(address, NULL) : SUCCESS; }
 
+/* It waits for the whole card (CUDA C++ Programming Guide 13, "Stream-Ordered Memory Allocator"). */
 EXPORTED int cudaFree(void *address) {
     use_runtime();
+    host_waited_for_device(current_device());
     return runtime_result(cuMemFree_v2(address));
 }
 

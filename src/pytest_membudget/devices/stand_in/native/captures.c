@@ -9,6 +9,7 @@
 
 #include "errors.h"
 #include "tables.h"
+#include "waiting.h"
 
 /* cudaStreamLegacy and cudaStreamPerThread are the numbers 1 and 2. */
 #define LAST_CONSTANT_STREAM 2
@@ -31,19 +32,25 @@ void note_work(void *stream) {
     struct capture *capture = capture_of(stream);
     if (capture)
         __atomic_add_fetch(&capture->graph->nodes, 1, __ATOMIC_RELAXED);
+    else
+        stream_has_work(stream_at(stream));
 }
 
 int wait_for_stream(void *stream) {
     struct capture *capture = capture_of(stream);
-    if (!capture)
+    if (!capture) {
+        host_waited_for_stream(stream_at(stream));
         return SUCCESS;
+    }
     capture->invalidated = 1;
     return CAPTURE_UNSUPPORTED;
 }
 
 int wait_for_device(void) {
-    if (!begun_here || !begun_here->active || begun_here->mode == RELAXED || capture_mode == RELAXED)
+    if (!begun_here || !begun_here->active || begun_here->mode == RELAXED || capture_mode == RELAXED) {
+        host_waited_for_device(current_device());
         return SUCCESS;
+    }
     begun_here->invalidated = 1;
     return CAPTURE_UNSUPPORTED;
 }
@@ -95,7 +102,6 @@ int exchange_capture_mode(int *mode) {
 }
 
 /* The driver's names: the same functions, of which cudaGetLastError() knows nothing. */
-ALIAS(cuStreamQuery, wait_for_stream)
 ALIAS(cuStreamSynchronize, wait_for_stream)
 ALIAS(cuCtxSynchronize, wait_for_device)
 ALIAS(cuGraphCreate, create_graph)

@@ -25,6 +25,7 @@ struct stream {
     int priority;
     unsigned flags;
     unsigned long long id;
+    int number;              /* by which its work is counted (waiting.c); 0 before any */
     struct capture *capture; /* may have ended since */
 };
 

@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "host.h"
 #include "memory.h"
+#include "waiting.h"
 
 EXPORTED size_t stand_in_most_copied_bytes(void) { return MOST_COPIED_BYTES; }
 
@@ -65,23 +66,31 @@ static int fill_rectangle(char *to, size_t pitch, unsigned char byte, size_t wid
     return SUCCESS;
 }
 
-EXPORTED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
+/* What is copied to the host is waited for, but where it goes to pinned memory without being asked to wait
+   (CUDA Runtime API 13.2, "API synchronization behavior"). */
+static int copy(void *to, const void *from, size_t bytes, void *stream, int waits) {
     use_runtime();
     note_work(stream);
+    if (is_on_card(from) && !is_on_card(to) && !capture_of(stream) && (waits || !is_pinned(to)))
+        host_waited_for_stream(stream_at(stream));
     return runtime_result(copy_memory(to, from, bytes));
 }
 
+EXPORTED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
+    return copy(to, from, bytes, stream, 0);
+}
+
 EXPORTED int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
-    return cudaMemcpyAsync(to, from, bytes, kind, NULL);
+    return copy(to, from, bytes, NULL, 1);
 }
 
 EXPORTED int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                  void *stream) {
-    return cudaMemcpyAsync(to, from, bytes, 0, stream);
+    return copy(to, from, bytes, stream, 0);
 }
 
 EXPORTED int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes) {
-    return cudaMemcpyAsync(to, from, bytes, 0, NULL);
+    return copy(to, from, bytes, NULL, 1);
 }
 
 EXPORTED int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,

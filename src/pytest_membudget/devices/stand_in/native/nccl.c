@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "captures.h"
 #include "errors.h"
 #include "refuse.h"
 #include "tables.h"
@@ -171,17 +172,25 @@ EXPORTED int ncclCommRegister(struct communicator *own, void *buffer, size_t siz
 
 /* What is accepted where there is a communicator, and the place of that among the arguments. */
 #define ACCEPTED(name, place) BY_WORDS(name, place, AT(place) ? SUCCESS : NCCL_INVALID_ARGUMENT)
-ACCEPTED(ncclAllReduce, 6)
-ACCEPTED(ncclReduce, 7)
-ACCEPTED(ncclReduceScatter, 6)
-ACCEPTED(ncclBroadcast, 6)
-ACCEPTED(ncclBcast, 5)
-ACCEPTED(ncclAllGather, 5)
-ACCEPTED(ncclAlltoAll, 5)
-ACCEPTED(ncclGather, 6)
-ACCEPTED(ncclScatter, 6)
-ACCEPTED(ncclSend, 5)
-ACCEPTED(ncclRecv, 5)
+/* A collective: its stream comes after the communicator. */
+#define ENQUEUED(name, place) BY_WORDS(name, (place) + 1, enqueue(AT(place), AT((place) + 1)))
+static int enqueue(const struct communicator *own, void *stream) {
+    if (own == NULL)
+        return NCCL_INVALID_ARGUMENT;
+    note_work(stream);
+    return SUCCESS;
+}
+ENQUEUED(ncclAllReduce, 6)
+ENQUEUED(ncclReduce, 7)
+ENQUEUED(ncclReduceScatter, 6)
+ENQUEUED(ncclBroadcast, 6)
+ENQUEUED(ncclBcast, 5)
+ENQUEUED(ncclAllGather, 5)
+ENQUEUED(ncclAlltoAll, 5)
+ENQUEUED(ncclGather, 6)
+ENQUEUED(ncclScatter, 6)
+ENQUEUED(ncclSend, 5)
+ENQUEUED(ncclRecv, 5)
 ACCEPTED(ncclCommDeregister, 1)
 ACCEPTED(ncclCommFinalize, 1)
 EACH(SUCCEEDS, ncclGroupStart, ncclGroupEnd)

@@ -1,4 +1,5 @@
-/* Streams and events: everything in them is done at once.
+/* Streams and events. Nothing runs, so that everything in them is done at once, or when somebody has waited for
+   it: that is varied (unknown.h).
 
    Source of prototypes: CUDA Runtime API and CUDA Driver API 13.2, "Stream Management", "Event
    Management". */
@@ -9,6 +10,8 @@
 #include "contexts.h"
 #include "errors.h"
 #include "tables.h"
+#include "unknown.h"
+#include "waiting.h"
 
 /* Any elapsed time, but the same each time: autotuning then always takes the first of its candidates. */
 #define ELAPSED_MS 1.0f
@@ -16,6 +19,7 @@
 struct event {
     struct capture *capture; /* of the stream that it was recorded in last */
     unsigned flags;
+    struct mark mark;
 };
 
 static unsigned long long last_stream_id = 2; /* after the constants for default streams */
@@ -50,7 +54,19 @@ EXPORTED int cuStreamDestroy_v2(void *stream) {
 }
 RUNTIME(cudaStreamDestroy, cuStreamDestroy_v2, (void *stream), stream)
 
-RUNTIME(cudaStreamQuery, wait_for_stream, (void *stream), stream)
+static int query_stream(void *stream, void *caller) {
+    if (capture_of(stream))
+        return wait_for_stream(stream);
+    if (!may_find_behind(caller) || !stream_may_be_behind(stream_at(stream)))
+        return SUCCESS;
+    return other_answer(BEHIND) ? NOT_READY : SUCCESS;
+}
+
+EXPORTED int cuStreamQuery(void *stream) { return query_stream(stream, __builtin_return_address(0)); }
+
+EXPORTED int cudaStreamQuery(void *stream) {
+    return runtime_result(query_stream(stream, __builtin_return_address(0)));
+}
 PER_THREAD(cudaStreamQuery)
 
 EXPORTED int cudaStreamSynchronize(void *stream) {
@@ -62,6 +78,12 @@ PER_THREAD(cudaStreamSynchronize)
 EXPORTED int cudaDeviceSynchronize(void) {
     use_runtime();
     return runtime_result(wait_for_device());
+}
+
+/* Code has read what lies on a card, which Python answered without a copy: `stream` is the current one. */
+EXPORTED void stand_in_host_waits(void *stream) {
+    if (!capture_of(stream))
+        host_waited_for_stream(stream_at(stream));
 }
 
 /* What is known of a stream, and what holds for a default one. */
@@ -120,6 +142,7 @@ EXPORTED int cuEventRecord(void *event, void *stream) {
         return INVALID_HANDLE;
     use_runtime();
     ((struct event *)event)->capture = capture_of(stream);
+    mark_stream(stream_at(stream), &((struct event *)event)->mark);
     return SUCCESS;
 }
 RUNTIME(cudaEventRecord, cuEventRecord, (void *event, void *stream), event, stream)
@@ -130,15 +153,30 @@ ALIAS(cudaEventRecordWithFlags, cudaEventRecord)
 ALIAS(cudaEventRecordWithFlags_ptsz, cudaEventRecord)
 
 /* Nobody can wait for an event of a capture that is going on: nothing has run. */
-EXPORTED int cuEventQuery(void *event) {
-    const struct event *of = event;
-    if (!of)
+static int check_event(const struct event *event) {
+    if (!event)
         return INVALID_HANDLE;
-    return of->capture && of->capture->active ? CAPTURED_EVENT : SUCCESS;
+    return event->capture && event->capture->active ? CAPTURED_EVENT : SUCCESS;
 }
-ALIAS(cuEventSynchronize, cuEventQuery)
-RUNTIME(cudaEventQuery, cuEventQuery, (void *event), event)
-ALIAS(cudaEventSynchronize, cudaEventQuery)
+
+EXPORTED int cuEventSynchronize(void *event) {
+    int error = check_event(event);
+    if (!error)
+        host_waited_for_mark(&((struct event *)event)->mark);
+    return error;
+}
+RUNTIME(cudaEventSynchronize, cuEventSynchronize, (void *event), event)
+
+static int query(void *event, void *caller) {
+    int error = check_event(event);
+    if (error || !may_find_behind(caller) || !mark_may_be_behind(&((struct event *)event)->mark))
+        return error;
+    return other_answer(BEHIND) ? NOT_READY : SUCCESS;
+}
+
+EXPORTED int cuEventQuery(void *event) { return query(event, __builtin_return_address(0)); }
+
+EXPORTED int cudaEventQuery(void *event) { return runtime_result(query(event, __builtin_return_address(0))); }
 
 EXPORTED int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
     *milliseconds = ELAPSED_MS;
@@ -154,6 +192,8 @@ EXPORTED int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     struct capture *capture = event ? ((struct event *)event)->capture : NULL, *own = capture_of(stream);
     if (!event)
         return INVALID_HANDLE;
+    if (!own)
+        stream_comes_after(stream_at(stream), &((struct event *)event)->mark);
     if (!capture || !capture->active || capture == own)
         return SUCCESS;
     if (own)

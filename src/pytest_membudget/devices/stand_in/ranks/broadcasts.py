@@ -35,19 +35,19 @@ _Sent = list[Any]
 class Broadcasts:
     """What each rank has sent to each process group, in order: recorded of this rank, received of others."""
 
-    def __init__(self, known: RankNumbers, rank: int, told: str, source: SourceFinder) -> None:
-        """``told``: the results of ``sent`` on ranks that have run, as JSON by rank; empty if none has."""
+    def __init__(self, known: RankNumbers, rank: int, received: str, source: SourceFinder) -> None:
+        """``received``: the results of ``sent`` on ranks that have run, as JSON by rank, or empty."""
         self._known = known
         self._rank = rank
         self._source = source
         self._sent: list[tuple[str, _Sent]] = []
-        heard: dict[str, str] = json.loads(told) if told else {}
+        got: dict[str, str] = json.loads(received) if received else {}
         #: the ranks that have run
-        self._told = {int(other) for other in heard}
-        self._received: dict[tuple[int, str], deque[_Sent]] = defaultdict(deque)
-        for other, text in heard.items():
+        self._have_run = {int(other) for other in got}
+        self._waiting: dict[tuple[int, str], deque[_Sent]] = defaultdict(deque)
+        for other, text in got.items():
             for group, sent in json.loads(text) if text else ():
-                self._received[int(other), group].append(sent)
+                self._waiting[int(other), group].append(sent)
         #: ranks that have not run, and whose values decide what this one does
         self.missing: dict[int, None] = {}
         #: lines with objects of other ranks that are taken to be this rank's
@@ -65,7 +65,7 @@ class Broadcasts:
         sender = dist.get_process_group_ranks(group)[root]
         if sender == self._rank:
             self._sent.append((group.group_name, [self._numbers(tensor) for tensor in tensors]))
-        elif sender not in self._told:
+        elif sender not in self._have_run:
             for tensor in tensors:
                 self._guess(sender, tensor)
         else:
@@ -100,24 +100,24 @@ class Broadcasts:
         if sender == self._rank:
             self._sent.append((group.group_name, [_text(one) for one in objects]))
             return
-        if sender not in self._told and decide:
+        if sender not in self._have_run and decide:
             self.missing[sender] = None
         for place, text in enumerate(self._next(sender, group.group_name)[: len(objects)]):
             if text is not None:
                 objects[place] = ast.literal_eval(text)
 
-    def gathered(self, group: Any, own: Any, *, decide: bool = True) -> list[Any]:
+    def gathered(self, group: Any, own: Any, *, receives: bool = True) -> list[Any]:
         """What each rank of ``group`` gives where this one gives ``own``: that, of ranks not known."""
         key = f"{group.group_name} gathered"
         self._sent.append((key, [_text(own)]))
         self.was_used = True
         members = dist.get_process_group_ranks(group)
-        if not decide:
-            return [own] * len(members)
-        heard = {member: self._next(member, key) for member in members if member != self._rank}
+        got = {member: self._next(member, key) for member in members if member != self._rank}
+        if not receives:
+            return []
         if len(members) <= MOST_RANKS:
-            self.missing |= dict.fromkeys(heard.keys() - self._told)
-        texts = {member: next(iter(sent), None) for member, sent in heard.items()}
+            self.missing |= dict.fromkeys(got.keys() - self._have_run)
+        texts = {member: next(iter(sent), None) for member, sent in got.items()}
         if None in texts.values():
             self._guessed[self._source.place(2)] = None
         return [own if texts.get(one) is None else ast.literal_eval(str(texts[one])) for one in members]
@@ -129,7 +129,7 @@ class Broadcasts:
 
     def _next(self, sender: int, key: str) -> _Sent:
         """What ``sender`` has sent next under ``key``."""
-        waiting = self._received[sender, key]
+        waiting = self._waiting[sender, key]
         return waiting.popleft() if waiting else []
 
     def _numbers(self, tensor: torch.Tensor) -> list[Any] | None:

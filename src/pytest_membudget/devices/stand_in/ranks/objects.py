@@ -41,7 +41,10 @@ class _Sent:
 
     def all_gather_object(self, object_list: list[Any], obj: Any, group: Any = None) -> None:
         """What each rank has, where that is known; else what this rank has."""
-        object_list[:] = self._broadcasts.gathered(_group(group), obj, decide=_is_users(sys._getframe(1)))
+        if _is_users(sys._getframe(1)):
+            object_list[:] = self._broadcasts.gathered(_group(group), obj)
+        else:
+            object_list[:] = [obj] * dist.get_world_size(group)
 
     def gather_object(
         self,
@@ -52,8 +55,11 @@ class _Sent:
         **_: Any,
     ) -> None:
         """The same for the rank that has the list; the others give theirs."""
-        decide = object_gather_list is not None and _is_users(sys._getframe(1))
-        found = self._broadcasts.gathered(_group(group), obj, decide=decide)
+        if _is_users(sys._getframe(1)):
+            receives = object_gather_list is not None
+            found = self._broadcasts.gathered(_group(group), obj, receives=receives)
+        else:
+            found = [obj] * dist.get_world_size(group)
         if object_gather_list is not None:
             object_gather_list[:] = found
 

@@ -35,19 +35,19 @@ class StandInRanks:
         source: SourceFinder,
         note_collective: NoteCollective,
         numbers: RankNumbers,
-        told: str = "",
+        received: str = "",
         see_gradient: SeeGradient = lambda parameter, gradient: None,
         quiet: Quiet = lambda function: function,
     ) -> None:
         """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
 
-        ``told``: the ``broadcasts()`` of ranks that ran before, as JSON by rank. ``numbers``: known values of
-        tensors. ``see_gradient`` is called with gradients of parameters that are in no module.
+        ``received``: the ``broadcasts()`` of ranks that ran before, as JSON by rank. ``numbers``: known
+        values of tensors. ``see_gradient`` is called with gradients of parameters that are in no module.
         ``quiet`` makes of a function one whose kernels nobody follows.
         """
         self.place = place_of(rank, world_size, os.environ)
         self._identical_ranks = IdenticalRanks(self.place, source)
-        self._broadcasts = Broadcasts(numbers, rank, told, source)
+        self._broadcasts = Broadcasts(numbers, rank, received, source)
         self._note_collective = note_collective
         self._see_gradient = see_gradient
         self._process_groups = ProcessGroups(self.place)
@@ -80,11 +80,11 @@ class StandInRanks:
         return self._identical_ranks.representative_ranks()
 
     def broadcasts(self) -> str:
-        """What this rank has broadcast and given, as text for what other ranks are ``told``."""
+        """What this rank has broadcast and given, as text for what other ranks have ``received``."""
         return self._broadcasts.sent()
 
     def unheard(self) -> list[int]:
-        """Ranks that nobody has told of, and whose values may decide what this one does."""
+        """Ranks of which this one got nothing, and whose values may decide what this one does."""
         return [*self._broadcasts.missing]
 
     def has_met(self) -> bool:

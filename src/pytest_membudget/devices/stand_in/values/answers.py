@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
+
 
 class Answers:
     """Counts that ATen's own code copies to the host: its kernels have written none."""
@@ -19,11 +21,17 @@ class Answers:
         self._expect = own.stand_in_expect_copies
         #: of copies that were given none, and were not expected either (``value``)
         self.missed = ctypes.c_ulonglong.in_dll(own, "stand_in_unanswered_copies")
+        self._wait = own.stand_in_host_waits
+        self._wait.argtypes = [ctypes.c_void_p]
 
     def give(self, answer: bytes) -> None:
         """A later copy of at most as many bytes in this thread gives the first of ``answer``."""
         if self._answer(answer, len(answer)) != 0:
             raise RuntimeError("the stand-in takes no more answers")
+
+    def wait_for(self, tensor: torch.Tensor) -> None:
+        """What lies in ``tensor`` is read: whoever reads waits for the current stream."""
+        self._wait(torch._C._cuda_getCurrentRawStream(tensor.device.index))
 
     def are_waiting(self) -> bool:
         """Whether a later copy in this thread is given an answer."""

@@ -246,11 +246,13 @@ class Kernels:
 
     def _reading(self, operator: Any, kernel: Kernel) -> Kernel:
         nesting, following, launches = self._nesting, self._following, self._launches
+        answers = self._answers
 
         def run(tensor: torch.Tensor) -> Any:
             if nesting.depth:
                 return self._read_within(kernel, tensor)
             launches.operator_begins()
+            answers.wait_for(tensor)
             return following.answer(operator, (tensor,), {})
 
         return run
