@@ -134,7 +134,9 @@ def _device(order: Mapping[str, Any]) -> Any:
         from pytest_membudget.devices.real.device import RealCudaDevice
 
         torch.cuda.init()  # before it the allocator has nothing to note a text with
-        return RealCudaDevice(records=records)
+        real = RealCudaDevice(records=records)
+        real.install()
+        return real
     return None
 
 

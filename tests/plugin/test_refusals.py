@@ -131,7 +131,7 @@ def test_a_refusal_is_an_error_that_names_the_function_and_what_to_do(run, name)
 DECIDES = {
     # more than 2,048 numbers in a row are sorted and counted by thrust: TensorModeKernel.cu, 2.11 to 2.15
     "finds_the_most_common_number": "aten::mode",
-    "copies_from_the_card_itself": "code beside PyTorch's operators",
+    "copies_from_the_card_itself": "code outside PyTorch's operators",
 }
 
 

@@ -61,7 +61,7 @@ _DECIDES = (
     "{} decides by what kernels have computed on the card, and they compute nothing on the stand-in: leave "
     "the call out of the test, or measure it on a GPU (--membudget-measure=require)"
 )
-_OUTSIDE = "code beside PyTorch's operators (of sparse tensors, or an extension's)"
+_OUTSIDE = "code outside PyTorch's operators (of sparse tensors, or an extension's)"
 
 #: Nodes that raise where ``allclose`` of what kernels have computed is not true
 #: (torch/csrc/autograd/FunctionsManual.cpp, 2.15: ``linalg_eig_backward``, ``svd_backward``).
