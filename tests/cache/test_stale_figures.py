@@ -72,7 +72,7 @@ HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
         ("importlib.util.find_spec('slow')", "Path('slow.py').touch()"),
         ("import quick", "Path('quick').mkdir(); Path('quick/__init__.py').touch()"),
         ("import inner.quick", "Path('inner.py').touch()"),
-        ("import colorsys", "Path('colorsys.py').touch()"),
+        ("sys.modules.pop('colorsys', None); import colorsys", "Path('colorsys.py').touch()"),
         ("sys.path.insert(0, os.path.abspath('parts')); import quick", "Path('parts/quick.py').touch()"),
         ("importlib.import_module('inner')", "Path('inner/__init__.py').touch()"),
         ("importlib.machinery.PathFinder.find_spec('quick')", "os.remove('quick.py')"),

@@ -1,5 +1,6 @@
 """PyTorch's allocators on the stand-in's memory: caching, expandable, cudaMallocAsync, pinned."""
 
+import ctypes
 import resource
 
 import pytest
@@ -39,6 +40,41 @@ def test_a_block_of_30_mib(stand_in, setting, reserved_mib, expandable):
     assert found == [30 * MIB, reserved_mib * MIB, CONTEXT + reserved_mib * MIB]
     assert is_expandable == [expandable]
     assert after == [0, CONTEXT]
+
+
+def places_of(sizes_mib):
+    """Where the driver puts one after the other, in MiB from the first."""
+    addresses = []
+    for size in sizes_mib:
+        address = ctypes.c_void_p()
+        assert ctypes.CDLL(None).cudaMalloc(ctypes.byref(address), ctypes.c_size_t(size * MIB)) == 0
+        addresses.append(address.value)
+    return [(address - addresses[0]) // MIB for address in addresses]
+
+
+@pytest.mark.parametrize(
+    ("sizes_mib", "places"),
+    [
+        # benchmarks/measured/NVIDIA-H200: five segments of bert-base, and six of lengths-default
+        ((20, 12, 48, 48, 12), [0, 20, -64, -128, -80]),
+        ((16, 16, 16, 16, 16, 16), [0, 16, -32, -16, -64, -48]),
+    ],
+)
+def test_segments_lie_as_on_a_card(stand_in, sizes_mib, places):
+    """32 MiB or a multiple are reserved at once, below those before; the lowest gap is used first."""
+    assert stand_in(places_of, sizes_mib) == places
+
+
+def freed_and_taken():
+    first, second = hold(64 * MIB), hold(64 * MIB)
+    address = first.data_ptr()
+    del first
+    torch.cuda.empty_cache()
+    return hold(64 * MIB).data_ptr() == address, second.numel()
+
+
+def test_a_gap_that_was_freed_is_used_again(stand_in):
+    assert stand_in(freed_and_taken)[0]
 
 
 def grown_by_steps():

@@ -1,9 +1,12 @@
 /* Device memory: one region of reserved address space for all cards, without pages until something is
    written.
 
-   Addresses ascend and are used again only when the region is through, so that a run repeats exactly:
-   PyTorch's allocator orders blocks of one size by address (BlockComparatorSize,
-   CUDACachingAllocator.cpp). */
+   Addresses are as the driver's, since PyTorch's allocator orders blocks of one size by them
+   (BlockComparatorSize, CUDACachingAllocator.cpp): which one is used again, and whether it is split, decides
+   what is allocated and reserved. The driver reserves addresses in multiples of 32 MiB, each below those
+   before, and hands out the lowest gap in them that is wide enough, from its start on: read off the histories
+   of an H200 (benchmarks/measured, driver 580.159.04), whose first allocations also fill gaps between
+   libraries. */
 #define _GNU_SOURCE
 #include "memory.h"
 
@@ -22,7 +25,9 @@
 #define LEAST_REGION_BYTES ((size_t)1 << 38)
 
 static size_t region_bytes;
-static uintptr_t next_address = REGION_START;
+static uintptr_t lowest_address; /* that is reserved by the driver; 0 before any is */
+/* What the driver reserves at once. */
+#define SLOT_BYTES (32 * MIB)
 static struct ranges taken;
 static size_t used_bytes[MOST_CARDS];
 
@@ -50,9 +55,9 @@ EXPORTED void stand_in_reserve_addresses(void) {
     unlock_state();
 }
 
-/* The first gap of `bytes`; 0 if there is none. */
-static uintptr_t first_gap(size_t bytes) {
-    uintptr_t start = REGION_START;
+/* The lowest gap of `bytes` in what the driver has reserved; 0 if there is none. */
+static uintptr_t lowest_gap(size_t bytes) {
+    uintptr_t start = lowest_address;
     for (size_t index = 0; index < taken.count; index++) {
         if (taken.sorted[index].start - start >= bytes)
             return start;
@@ -62,12 +67,15 @@ static uintptr_t first_gap(size_t bytes) {
 }
 
 static uintptr_t choose_address(size_t bytes) {
-    if (bytes <= REGION_START + region_bytes - next_address) {
-        uintptr_t chosen = next_address;
-        next_address += bytes;
-        return chosen;
-    }
-    return first_gap(bytes);
+    if (!lowest_address)
+        lowest_address = REGION_START + region_bytes;
+    uintptr_t gap = lowest_gap(bytes);
+    if (gap)
+        return gap;
+    size_t slot_bytes = (bytes + SLOT_BYTES - 1) / SLOT_BYTES * SLOT_BYTES;
+    if (slot_bytes > lowest_address - REGION_START)
+        return 0;
+    return lowest_address -= slot_bytes;
 }
 
 int take_capacity(int device, size_t bytes) {

@@ -1,4 +1,4 @@
-/* Sets of address ranges: a sorted array. New addresses are mostly the highest, and so cheap to add. */
+/* Sets of address ranges: a sorted array. */
 #include "ranges.h"
 
 #include <stdlib.h>
