@@ -211,6 +211,19 @@ def test_a_chain_of_needs_is_followed_and_a_circle_ends():
     assert ranks.asked == [3, 2, 1, 2, 3]
 
 
+def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_is_not_enough():
+    ranks = Ranks(representatives=[1, 2, 3], rank_1={"broadcasts": "one"}, rank_3=unheard(1))
+    expected = {}
+
+    answer_of_ranks(Budget(gib=1, gpus=4), ranks, expected.update)
+
+    assert [*expected] == [1, 2, 3]
+    assert len({*expected.values()}) == 1
+    assert ranks.asked == [0, 1, 2, 3, 3]
+    assert "1" in ranks.told[3]
+    assert "1" not in ranks.told[2]
+
+
 def test_who_says_something_else_when_it_is_told_more_is_heard_again():
     ranks = Ranks(
         representatives=[1],

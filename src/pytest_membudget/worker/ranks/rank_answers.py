@@ -107,6 +107,9 @@ class _Ranks:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.answers: dict[int, Answer] = {}
+        #: what ranks get that were announced, and of whom
+        self._announced: dict[int, str] = {}
+        self._senders: frozenset[int] = frozenset()
 
     @property
     def have_ended(self) -> bool:
@@ -121,7 +124,13 @@ class _Ranks:
             if rank not in self.answers:
                 self._run(rank)
 
-    def received(self, rank: int) -> str:
+    def announce(self, ranks: Iterable[int]) -> Mapping[int, str]:
+        """What ``ranks``, which run next, get: all the same, so that they can be asked at once."""
+        self._announced = {rank: self._received(rank) for rank in ranks}
+        self._senders = frozenset(self.answers)
+        return self._announced
+
+    def _received(self, rank: int) -> str:
         """What the others have sent ``rank`` so far."""
         others = {str(one): answer.broadcasts for one, answer in self.answers.items() if one != rank}
         return json.dumps(others) if others else ""
@@ -131,17 +140,21 @@ class _Ranks:
 
         If it sends others something else then, those run again: once, as they may do the same.
         """
-        first = self.answers[rank] = self._ask(rank, self.received(rank))
-        unheard = [one for one in first.unheard if one not in self.answers]
+        is_announced = rank in self._announced
+        heard = self._senders if is_announced else frozenset(self.answers)
+        first = self.answers[rank] = self._ask(
+            rank, self._announced[rank] if is_announced else self._received(rank)
+        )
+        unheard = [one for one in first.unheard if one not in heard]
         for other in unheard:
             if other not in self.answers:
                 self._run(other)
         if not unheard or any(self.answers[one].outcome != TRACED for one in unheard):
             return
-        again = self.answers[rank] = self._ask(rank, self.received(rank))
+        again = self.answers[rank] = self._ask(rank, self._received(rank))
         if again.broadcasts != first.broadcasts:
             for other in unheard:
-                self.answers[other] = self._ask(other, self.received(other))
+                self.answers[other] = self._ask(other, self._received(other))
 
 
 def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Mapping[int, str]], None]) -> Answer:
@@ -157,7 +170,7 @@ def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Mapping[int, str
     first = answers[first_rank(budget)]
     further = sorted({*(first.representatives if named is None else named)} - answers.keys())
     if not ranks.have_ended:
-        expect({rank: ranks.received(rank) for rank in further})
+        expect(ranks.announce(further))
     ranks.run(further)
     caveats = first.rank_caveats if named is None and len(answers) < budget.gpus else ()
     if named is None and budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:
