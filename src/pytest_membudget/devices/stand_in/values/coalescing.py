@@ -11,6 +11,7 @@ from ....caveats import WORST_CASE
 from ...real.kernels import Kernel
 from .answers import Answers
 from .reads import Reads
+from .variants import VARIANT
 
 COALESCE = "aten::_coalesce"
 _KEY = torch._C.DispatchKey.SparseCUDA
@@ -28,8 +29,9 @@ def coalescing(answers: Answers, reads: Reads) -> Kernel:
     def run(sparse: torch.Tensor) -> Any:
         if sparse._nnz() < 2:
             return kernel.call_boxed(_SPARSE, sparse)
-        count = most_elements(sparse._nnz(), sparse.shape[: sparse.sparse_dim()])
+        count = VARIANT.share(most_elements(sparse._nnz(), sparse.shape[: sparse.sparse_dim()]))
         reads.list_assumed(torch.int64, count, WORST_CASE)
+        reads.have_bounds = True
         answers.give(count.to_bytes(8, "little"))
         try:
             return kernel.call_boxed(_SPARSE, sparse)

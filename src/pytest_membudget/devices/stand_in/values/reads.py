@@ -89,6 +89,8 @@ class Reads:
         self._supposed = supposed
         #: of unknown floating-point numbers, how many reads
         self.floats = 0
+        #: whether one was of a size, of which the largest was given
+        self.have_bounds = False
         #: the line of the last one that no ``assume`` has answered, as ``file:line``
         self.last_line = ""
         #: of masks that nobody knows; not known to operators, which would loop until none are left

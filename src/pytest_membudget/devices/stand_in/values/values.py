@@ -59,7 +59,7 @@ class Values:
             UNKNOWN_DATA: is_data,
             FLOATS: reads.floats > 0,
             UNIT_DRAWS: is_data and VARIANT.drew_unit,
-            BOUNDS: shapes.varies,
+            BOUNDS: shapes.varies or reads.have_bounds,
         }
         return [what for what, is_there in found.items() if is_there]
 
