@@ -141,11 +141,11 @@ class _Ranks:
         If it sends others something else then, those run again: once, as they may do the same.
         """
         is_announced = rank in self._announced
-        heard = self._senders if is_announced else frozenset(self.answers)
+        known = self._senders if is_announced else frozenset(self.answers)
         first = self.answers[rank] = self._ask(
             rank, self._announced[rank] if is_announced else self._received(rank)
         )
-        unheard = [one for one in first.unheard if one not in heard]
+        unheard = [one for one in first.unheard if one not in known]
         for other in unheard:
             if other not in self.answers:
                 self._run(other)
