@@ -21,6 +21,9 @@ struct cudnn_handle {
    cast what it takes: an empty parameter list would promote float to double. */
 void *cudnn_real(const char *name);
 
+/* cudnnBackendGetAttribute of the real library. */
+int cudnn_attribute(void *descriptor, int name, int type, int64_t most, int64_t *count, void *values);
+
 /* The real library is about to be asked for memory: the report names its version. */
 void cudnn_was_asked(void);
 

@@ -14,17 +14,12 @@ enum { KNOB_TYPE_TILE_CGA_M = 27 };                            /* cudnnBackendKn
 
 enum { MOST_KNOBS = 32 };
 
-static int get(void *descriptor, int name, int type, int64_t most, int64_t *count, void *values) {
-    int (*real)(void *, int, int, int64_t, int64_t *, void *) = cudnn_real("cudnnBackendGetAttribute");
-    return real(descriptor, name, type, most, count, values);
-}
-
 /* Whether one of `count` choices is the size of a cluster. */
 static bool choose_clusters(void *const *choices, int64_t count) {
     for (int64_t index = 0; index < count && index < MOST_KNOBS; ++index) {
         int type = -1;
         int64_t types = 0;
-        if (!get(choices[index], KNOB_CHOICE_TYPE, TYPE_KNOB_TYPE, 1, &types, &type) &&
+        if (!cudnn_attribute(choices[index], KNOB_CHOICE_TYPE, TYPE_KNOB_TYPE, 1, &types, &type) &&
             type == KNOB_TYPE_TILE_CGA_M)
             return true;
     }
@@ -40,7 +35,8 @@ void cudnn_note_clusters(void *config) {
     while (made < MOST_KNOBS && !create(KNOB_CHOICE_DESCRIPTOR, &choices[made]))
         ++made;
     if (made == MOST_KNOBS &&
-        !get(config, ENGINECFG_KNOB_CHOICES, TYPE_BACKEND_DESCRIPTOR, MOST_KNOBS, &count, choices) &&
+        !cudnn_attribute(config, ENGINECFG_KNOB_CHOICES, TYPE_BACKEND_DESCRIPTOR, MOST_KNOBS, &count,
+                         choices) &&
         choose_clusters(choices, count))
         not_modelled("cudnnBackendFinalize (convolution in clusters: up to 9 MiB more on an H200)");
     while (made)

@@ -50,6 +50,11 @@ void *cudnn_real(const char *name) {
     return (void *)not_here;
 }
 
+int cudnn_attribute(void *descriptor, int name, int type, int64_t most, int64_t *count, void *values) {
+    int (*real)(void *, int, int, int64_t, int64_t *, void *) = cudnn_real("cudnnBackendGetAttribute");
+    return real(descriptor, name, type, most, count, values);
+}
+
 void cudnn_was_asked(void) {
     pthread_once(&library_once, load);
     atomic_store(&asked, true);

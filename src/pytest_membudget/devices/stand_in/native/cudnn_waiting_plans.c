@@ -35,11 +35,6 @@ struct waiting {
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct waiting *waiting;
 
-static int get(void *descriptor, int name, int type, int64_t most, int64_t *count, void *values) {
-    int (*real)(void *, int, int, int64_t, int64_t *, void *) = cudnn_real("cudnnBackendGetAttribute");
-    return real(descriptor, name, type, most, count, values);
-}
-
 static bool would_be_compiled(void *config) {
     int (*create)(int, void **) = cudnn_real("cudnnBackendCreateDescriptor");
     int (*destroy)(void *) = cudnn_real("cudnnBackendDestroyDescriptor");
@@ -48,8 +43,8 @@ static bool would_be_compiled(void *config) {
     int64_t count = 0;
     if (create(ENGINE_DESCRIPTOR, &engine))
         return false;
-    if (get(config, ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine) ||
-        get(engine, ENGINE_BEHAVIOR_NOTE, TYPE_BEHAVIOR_NOTE, MOST_NOTES, &count, notes))
+    if (cudnn_attribute(config, ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine) ||
+        cudnn_attribute(engine, ENGINE_BEHAVIOR_NOTE, TYPE_BEHAVIOR_NOTE, MOST_NOTES, &count, notes))
         count = 0;
     bool found = false;
     for (int64_t index = 0; index < count && index < MOST_NOTES; ++index)
@@ -60,7 +55,8 @@ static bool would_be_compiled(void *config) {
 
 bool cudnn_plan_waits(void *plan, void *config) {
     int64_t count = 0, bytes = 0;
-    if (!would_be_compiled(config) || get(config, ENGINECFG_WORKSPACE_SIZE, TYPE_INT64, 1, &count, &bytes))
+    if (!would_be_compiled(config) ||
+        cudnn_attribute(config, ENGINECFG_WORKSPACE_SIZE, TYPE_INT64, 1, &count, &bytes))
         return false;
     struct waiting *entry = malloc(sizeof *entry);
     if (!entry)
@@ -116,5 +112,5 @@ EXPORTED int cudnnBackendGetAttribute(void *descriptor, int name, int type, int6
         if (status)
             return status;
     }
-    return get(descriptor, name, type, most, count, values);
+    return cudnn_attribute(descriptor, name, type, most, count, values);
 }

@@ -141,7 +141,7 @@ class Kernels:
         if operator is _EXPONENTIAL:
             return self._computing(operator, self._deciding(kernel), plan)
         if operator is _CONVERGES:
-            return self._computing(operator, self._converging(kernel), plan)
+            return self._computing(operator, self._expecting(kernel), plan)
         if name in _OF_LENGTHS:
             return self._taking_lengths(kernel)
         if plan.reads:
@@ -194,7 +194,7 @@ class Kernels:
     def _copying(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
         copy = self._computing(operator, kernel, plan)
         nesting, following, launches = self._nesting, self._following, self._launches
-        expected = self._answers.expected
+        to_host = self._expecting(kernel)
 
         def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
             following.see_host(source if target.is_cuda else target)
@@ -205,8 +205,7 @@ class Kernels:
             nesting.depth = 1
             launches.operator_begins()
             try:
-                with expected():
-                    kernel(target, source, *args)
+                to_host(target, source, *args)
                 following.read_into(target, source)
             finally:
                 nesting.depth = 0
@@ -223,19 +222,19 @@ class Kernels:
         return target
 
     def _deciding(self, kernel: Kernel) -> Kernel:
-        nesting, expected = self._nesting, self._answers.expected
+        nesting, kernel = self._nesting, self._expecting(kernel)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             nesting.decides = _LARGE_SCALE
             try:
-                with expected():
-                    return kernel(*args, **kwargs)
+                return kernel(*args, **kwargs)
             finally:
                 nesting.decides = 0
 
         return run
 
-    def _converging(self, kernel: Kernel) -> Kernel:
+    def _expecting(self, kernel: Kernel) -> Kernel:
+        """``kernel``, whose copies to the host are known to hold nothing."""
         expected = self._answers.expected
 
         def run(*args: Any, **kwargs: Any) -> Any:
