@@ -1,26 +1,21 @@
 """``membudget bisect``: what is good, bad or skipped, what is printed, and the exit status."""
 
-import os
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-import pytest_membudget
 from pytest_membudget.budgets.budget import parse_growth
-from pytest_membudget.commands import bisect, releases
+from pytest_membudget.commands import bisect, releases, sessions
 from pytest_membudget.commands.bisect import Bisection, Points
 from pytest_membudget.commands.main import main
 from pytest_membudget.commands.releases import releases_between
-from pytest_membudget.devices.torch_build.installed import FOLDER_VARIABLE
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document import Document
 from pytest_membudget.results.comparison import Comparison, Finding
 from pytest_membudget.results.test_result import TestResult
 
-SOURCES = Path(pytest_membudget.__file__).parent.parent
 MIB = 2**20
 
 
@@ -181,7 +176,8 @@ budgets:
 """
 
 
-def test_a_repository_is_bisected_to_its_commit(tmp_path_factory, tmp_path, cache_in):
+@pytest.mark.usefixtures("warm_processes")
+def test_a_repository_is_bisected_to_its_commit(tmp_path_factory, tmp_path, cache_in, monkeypatch, capsys):
     def git(*arguments):
         own = ("-c", "user.name=a", "-c", "user.email=a@example.com")
         subprocess.run(["git", "-C", str(tmp_path), *own, *arguments], check=True, capture_output=True)
@@ -192,17 +188,14 @@ def test_a_repository_is_bisected_to_its_commit(tmp_path_factory, tmp_path, cach
         (tmp_path / "note").write_text(subject)
         git("add", "-A")
         git("commit", "-qm", subject)
-    kept = cache_in(tmp_path_factory.mktemp("kept"))
-    torch = {name: os.environ[name] for name in (FOLDER_VARIABLE,) if name in os.environ}
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest_membudget", "bisect", "main~2", "main", "--", "jobs.membudget.yaml"],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(SOURCES), **kept, **torch},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    for name, value in cache_in(tmp_path_factory.mktemp("kept")).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sessions, "_PYTEST", (sys.executable, *sessions._PYTEST[1:]))
 
-    assert run.returncode == 0, run.stdout + run.stderr
-    [line] = [line for line in run.stdout.splitlines() if line.startswith("first commit that takes more: ")]
+    status = main(["bisect", "main~2", "main", "--", "jobs.membudget.yaml"])
+    out = capsys.readouterr().out
+
+    assert status == 0, out
+    [line] = [line for line in out.splitlines() if line.startswith("first commit that takes more: ")]
     assert line.endswith(" Eight layers")

@@ -1,7 +1,10 @@
 """``membudget fit``: what is printed and written, and the exit status."""
 
+import sys
+
 import pytest
 
+from pytest_membudget.commands import sessions
 from pytest_membudget.commands.fit import csv_text, result_lines
 from pytest_membudget.commands.fit_search import FAILS, FITS, TOO_LARGE, Tried
 from pytest_membudget.commands.main import main
@@ -76,7 +79,9 @@ def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeyp
     assert "estimated no test: ERROR: file or directory not found: t.py::t" in message
 
 
+@pytest.mark.usefixtures("warm_processes")
 def test_the_largest_value_of_a_fixture_that_fits_a_card(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sessions, "_PYTEST", (sys.executable, *sessions._PYTEST[1:]))
     # 16 GiB a sample: one of 23.15 GiB
     (tmp_path / "test_fit.py").write_text(
         "import pytest\nimport torch\n\n@pytest.fixture\ndef samples():\n    return 7\n\n"

@@ -55,7 +55,7 @@ def session(pytester, monkeypatch):
         pytester.makepyfile(test_it=TESTS)
         pytester.makeconftest(CARDS)
         plugins = ("-p", "no:membudget", "-p", fit_plugin.__name__, "-p", "no:cacheprovider")
-        return pytester.runpytest_subprocess(*plugins, "-s", "-v", f"test_it.py::{test}")
+        return pytester.runpytest_inprocess(*plugins, "-s", "-v", f"test_it.py::{test}")
 
     return run
 

@@ -190,8 +190,9 @@ def test_an_interrupted_estimate_is_not_answered_to_the_next_test(session_of):
     assert run.message("test_over") == "BudgetExceeded: 1.00 GiB over its budget of 1 GiB"
 
 
-def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, both_ways, tmp_path):
+def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, tmp_path):
     """Nothing is cached of its file: else the next session would not see it."""
+    pytest.importorskip("xdist")
     files = {
         "test_budgets.py": """
             import pytest, torch
@@ -218,22 +219,20 @@ def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, b
     }
     kept = {"MEMBUDGET_CACHE_DIR": str(tmp_path / "kept")}
 
-    for _ in range(2):
-        run = session_of(files, "--membudget", *both_ways, env=kept)
+    for way in ((), ("-n2",)):
+        run = session_of(files, "--membudget", *way, env=kept)
 
         assert set(run.outcomes.values()) == {"passed"}, run.out
         assert run.status == 1
         unchecked = [line.partition(": its budget")[0] for line in run.lines if "exists only where" in line]
         assert unchecked == ["test_budgets.py::test_devices[cuda]", "test_budgets.py::test_guarded"]
 
-    single = session_of(files, "--membudget", "test_budgets.py::test_checked", *both_ways, env=kept)
+    single = session_of(files, "--membudget", "test_budgets.py::test_checked", "-n2", env=kept)
 
     assert single.status == 0
 
 
-def test_files_whose_budgets_all_exist_only_where_cuda_is_are_named_in_a_session_that_fails(
-    session_of, both_ways
-):
+def test_files_whose_budgets_all_exist_only_where_cuda_is_are_named_in_a_session_that_fails(session_of):
     """Else the session fails, as above."""
     files = {
         "test_budgets.py": """
@@ -264,7 +263,7 @@ def test_files_whose_budgets_all_exist_only_where_cuda_is_are_named_in_a_session
             """,
     }
 
-    run = session_of(files, "--membudget", *both_ways)
+    run = session_of(files, "--membudget")
 
     assert run.outcomes == {"test_words": "failed"}, run.out
     assert run.status == 1

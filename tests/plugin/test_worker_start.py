@@ -21,10 +21,10 @@ GOOD = """
     """
 
 
-def test_without_torch_the_session_ends_with_what_is_missing(session_of, both_ways):
+def test_without_torch_the_session_ends_with_what_is_missing(session_of):
     files = {"torch.py": "raise ImportError('for this test')", "test_budgets.py": GOOD}
 
-    run = session_of(files, "--membudget", *both_ways, report=False)
+    run = session_of(files, "--membudget", report=False)
 
     assert run.status == pytest.ExitCode.USAGE_ERROR
     assert "torch is not installed" in run.err
@@ -40,12 +40,12 @@ BROKEN = """
 
 
 def test_where_torch_cannot_be_imported_each_budget_says_so_and_the_rest_runs(
-    session_of, both_ways, tmp_path, write_all
+    session_of, tmp_path, write_all
 ):
     write_all(tmp_path, {"sitecustomize.py": BROKEN})
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
 
-    run = session_of({"test_budgets.py": GOOD}, "--membudget", *both_ways, env={"PYTHONPATH": path})
+    run = session_of({"test_budgets.py": GOOD}, "--membudget", env={"PYTHONPATH": path})
 
     assert run.outcomes == {"test_good": "failed", "test_good_too": "failed", "test_plain": "passed"}, run.out
     for name in ("test_good", "test_good_too"):

@@ -12,7 +12,6 @@ import sys
 
 import pytest
 
-from pytest_membudget.devices.torch_build.installed import FOLDER_VARIABLE
 from tests.reporting.ci_steps import (
     ACTION,
     BASH,
@@ -20,7 +19,6 @@ from tests.reporting.ci_steps import (
     GITLAB,
     HOOKS,
     PRE_COMMIT,
-    SOURCES,
     read,
     step,
     write_program,
@@ -47,14 +45,11 @@ class Pull:
         self.work = folder / "work"
         self.base = ""
         self._env = {
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder),
-            "MEMBUDGET_CACHE_DIR": str(folder / "cache"), "GITHUB_OUTPUT": str(folder / "output"),
-            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"), "GIT_CONFIG_NOSYSTEM": "1",
-            "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ada/project",
-            "COLUMNS": "80",
+            **os.environ,
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "GITHUB_OUTPUT": str(folder / "output"), "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ada/project", "COLUMNS": "80",
         }  # fmt: skip
-        if FOLDER_VARIABLE in os.environ:  # where the environment's torch is a CPU build
-            self._env[FOLDER_VARIABLE] = os.environ[FOLDER_VARIABLE]
 
     def git(self, *arguments, folder=None):
         own = ("-c", "user.name=n", "-c", "user.email=e@e", "-c", "init.defaultBranch=main")
@@ -91,21 +86,15 @@ class Pull:
         return json.loads(sent.read_text())["body"] if sent.exists() else None
 
 
-@pytest.fixture
-def pull(tmp_path, cache_in):
+@pytest.fixture(scope="module")
+def pull(tmp_path_factory, cache_in, warm_processes):
     """``pull(files, depth)`` is a pull request that writes ``files``."""
-    cache_in(tmp_path / "cache")
-    found = Pull(tmp_path)
-    (tmp_path / "bin").mkdir()
-    python = f'PYTHONPATH={SOURCES} exec {shlex.quote(sys.executable)} "$@"'
-    write_program(tmp_path / "bin/python", python)
-    write_program(tmp_path / "bin/membudget", f'set -- -m pytest_membudget "$@"\n{python}')
-    write_program(
-        tmp_path / "bin/gh",
-        'case " $* " in *"/comments --jq "*) ;; *"/pulls "*) echo 7;; *) cp body.json ../sent.json;; esac',
-    )
+    kept = cache_in(tmp_path_factory.mktemp("kept"))
 
     def made(files, depth=None):
+        tmp_path = tmp_path_factory.mktemp("pull")
+        found = Pull(tmp_path)
+        write_programs(tmp_path / "bin", {**os.environ, **kept})
         server, author = tmp_path / "server.git", tmp_path / "author"
         (author / "tests").mkdir(parents=True)
         found.git("init", "--bare", str(server), folder=tmp_path)
@@ -139,12 +128,36 @@ def pull(tmp_path, cache_in):
     return made
 
 
+def write_programs(folder, environment):
+    """Programs of a runner. Sessions have only the variables that a copy of a process may have."""
+    folder.mkdir()
+    python = shlex.quote(sys.executable)
+    alone = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in environment.items())])
+    write_program(
+        folder / "python", f'if [ "$2" = pytest ]; then exec {alone} {python} "$@"; fi; exec {python} "$@"'
+    )
+    write_program(folder / "membudget", f'exec {python} -m pytest_membudget "$@"')
+    write_program(
+        folder / "gh",
+        'case " $* " in *"/comments --jq "*) ;; *"/pulls "*) echo 7;; *) cp body.json ../sent.json;; esac',
+    )
+
+
 GROWS = {"tests/jobs.membudget.yaml": JOBS.replace("MICRO_BATCH", "4")}
 CHANGES_NOTHING = {"README.md": "read me\n"}
 
 
-def test_a_pull_request_that_grows_fails_and_is_commented(pull):
-    grown = pull(GROWS)
+@pytest.fixture(scope="module")
+def grown(pull):
+    return pull(GROWS)
+
+
+@pytest.fixture(scope="module")
+def same(pull):
+    return pull(CHANGES_NOTHING)
+
+
+def test_a_pull_request_that_grows_fails_and_is_commented(grown):
     status, out = grown.action()
     comment = grown.comment()
 
@@ -157,8 +170,7 @@ def test_a_pull_request_that_grows_fails_and_is_commented(pull):
     assert f"(https://github.com/ada/project/blob/{head}/tests/jobs.membudget.yaml#L" in comment
 
 
-def test_a_pull_request_that_changes_nothing_passes_and_gets_no_comment(pull):
-    same = pull(CHANGES_NOTHING)
+def test_a_pull_request_that_changes_nothing_passes_and_gets_no_comment(same):
     status, out = same.action()
 
     assert status == 0, out
@@ -178,19 +190,19 @@ def gitlab(pull, **env):
     return pull.run("\n".join(job["script"]), ["sh", "-e"], MEMBUDGET_TESTS="tests", **env)
 
 
-def test_gitlab_compares_a_merge_request_with_its_base(pull):
-    grown = pull(GROWS)
+def test_gitlab_compares_a_merge_request_with_its_base(grown):
     done = gitlab(grown, CI_MERGE_REQUEST_DIFF_BASE_SHA=grown.base)
 
     assert done.returncode == 1
     assert "1 grown, 1 still-over" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize(("files", "status"), [(GROWS, 1), (CHANGES_NOTHING, 0)], ids=["grows", "same"])
-def test_the_hook_compares_with_the_branch_of_the_server(pull, files, status):
+def test_the_hook_compares_with_the_branch_of_the_server(grown, same):
     [hook] = read(HOOKS)
     [configured] = read(PRE_COMMIT)["repos"][0]["hooks"]
-    done = pull(files).run(shlex.join([*shlex.split(hook["entry"]), *configured["args"]]))
+    command = shlex.join([*shlex.split(hook["entry"]), *configured["args"]])
 
-    assert done.returncode == status, done.stdout
-    assert "1 still-over" in done.stdout
+    for pulled, status in ((grown, 1), (same, 0)):
+        done = pulled.run(command)
+        assert done.returncode == status, done.stdout
+        assert "1 still-over" in done.stdout
