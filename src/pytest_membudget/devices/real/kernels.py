@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
 
@@ -64,10 +65,15 @@ def _seen(kernel: Kernel, see: See) -> Kernel:
     return run
 
 
-def computing_kernels(composite: Iterable[Any] = ()) -> Iterator[tuple[str, Any]]:
-    """The name and the operator of each kernel for CUDA that computes, and of ``composite`` operators."""
+def computing_kernels(
+    composite: Iterable[Any] = (), but: AbstractSet[str] = frozenset()
+) -> Iterator[tuple[str, Any]]:
+    """The name and the operator of each kernel for CUDA that computes, and of ``composite`` operators.
+
+    ``but``: names that are left out, before anything is looked up.
+    """
     names = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
-    for name in {*names, *(operator.name() for operator in composite)} - _UNREACHED:
+    for name in {*names, *(operator.name() for operator in composite)} - _UNREACHED - but:
         operator = operator_of(name) if name.startswith("aten::") else None
         if operator is not None and operator not in _EMPTY and not operator.is_view:
             yield name, operator

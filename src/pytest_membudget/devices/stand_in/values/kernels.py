@@ -101,10 +101,9 @@ class Kernels:
         for name in set(_CHECKS) - self._registered:
             self._library.impl(name.removeprefix("aten::"), _passes, "CUDA")
             self._registered.add(name)
-        for name, operator in computing_kernels(COMPOSITE):
-            if name not in self._registered | _OURS:
-                self._registered.add(name)
-                self._library.impl(name.removeprefix("aten::"), self._around(operator, name), "CUDA")
+        for name, operator in computing_kernels(COMPOSITE, but=self._registered | _OURS):
+            self._registered.add(name)
+            self._library.impl(name.removeprefix("aten::"), self._around(operator, name), "CUDA")
         if COALESCE not in self._registered:
             self._registered.add(COALESCE)
             self._library.impl("_coalesce", coalescing(self._answers, self._following.reads), "SparseCUDA")
