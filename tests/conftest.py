@@ -83,13 +83,12 @@ def _shared():
 
 def _own_cache(folder):
     """No session of another test finds estimates that were kept for this one."""
-    own = tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)
-    _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], own)
-    return {"MEMBUDGET_CACHE_DIR": own}
+    return {"MEMBUDGET_CACHE_DIR": tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)}
 
 
-def _link_libraries(cache):
-    """What is built is built once, and is in ``cache`` too."""
+def _fill_cache(cache):
+    """What is built is built once, and what torch has passed it need not pass again: in ``cache`` too."""
+    _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], cache)
     with contextlib.suppress(OSError):  # there may be no such folder, on purpose
         (cache / "stand-in").mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in _folders_of_libraries():
@@ -111,7 +110,6 @@ def _folders_of_libraries():
 
 
 def _copy_self_checks(source, target):
-    """What torch has passed in one session it need not pass in each."""
     with contextlib.suppress(OSError):
         names = os.listdir(os.path.join(source, "self-checks"))
         os.makedirs(os.path.join(target, "self-checks"), exist_ok=True)
@@ -129,9 +127,8 @@ class Run:
         self.report_path = folder / "membudget" / "report.json"
         shared = _shared()
         command = [_PYTHON, "-m", "pytest"] if is_cold else _WARM.command(shared)
-        own_cache = _own_cache(folder)
-        variables = {**shared, **own_cache, **env}
-        _link_libraries(Path(variables["MEMBUDGET_CACHE_DIR"]))
+        variables = {**shared, **_own_cache(folder), **env}
+        _fill_cache(Path(variables["MEMBUDGET_CACHE_DIR"]))
         done = subprocess.run(
             [*command, *_NO_PLUGINS, "--junitxml=junit.xml", *args],
             cwd=folder,
@@ -142,7 +139,7 @@ class Run:
             timeout=600,  # of a host that is busy with other work
             check=False,
         )
-        _copy_self_checks(own_cache["MEMBUDGET_CACHE_DIR"], os.environ["MEMBUDGET_CACHE_DIR"])
+        _copy_self_checks(variables["MEMBUDGET_CACHE_DIR"], os.environ["MEMBUDGET_CACHE_DIR"])
         _forget_bytecode(folder)
         self.status = done.returncode
         self.out = done.stdout
@@ -243,7 +240,7 @@ def cache_in():
     """``cache_in(folder)``: variables of a session with a cache there, which has what is built once."""
 
     def cache(folder):
-        _link_libraries(folder)
+        _fill_cache(folder)
         return {"MEMBUDGET_CACHE_DIR": str(folder)}
 
     return cache

@@ -1,6 +1,5 @@
 """A test is estimated again if anything that its estimate depends on has changed, and only then."""
 
-import os
 import zlib
 from pathlib import Path
 
@@ -111,16 +110,13 @@ def refuse(*_, **__):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """The folder of what is kept; empty until the first project has been estimated."""
-    folder = tmp_path_factory.mktemp("kept")
-    passed = Path(os.environ["MEMBUDGET_CACHE_DIR"], "self-checks")  # what torch passed for other tests
-    (folder / "self-checks").symlink_to(passed)
-    return folder
+def kept(tmp_path_factory, cache_in):
+    """The folder of what is kept; no estimate until the first project has been estimated."""
+    return Path(cache_in(tmp_path_factory.mktemp("kept"))["MEMBUDGET_CACHE_DIR"])
 
 
 @pytest.fixture
-def project(pytester, monkeypatch, kept):
+def project(pytester, monkeypatch, kept, warm_processes):
     """A checkout whose test was estimated, in another one with the same content."""
     find_stand_in()  # before there is another cache, where it would be built again
     monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(kept))

@@ -89,6 +89,18 @@ BUDGETS = """
     @pytest.mark.mem_budget(gib=0)
     def test_malformed(): ...
 
+    class Awkward:
+        def __eq__(self, other):
+            raise RuntimeError("no comparison")
+        def __repr__(self):
+            raise RuntimeError("no text")
+
+    @pytest.mark.mem_budget(gib=1, metric=Awkward())
+    def test_awkward(): ...
+
+    @pytest.mark.mem_budget(gib=10**400)
+    def test_endless(): ...
+
     @pytest.mark.mem_budget(max_growth="1%")
     def test_growth_alone(): ...
 
@@ -146,7 +158,7 @@ UNCHECKED = {
     "test_bare_takes_nothing",
     "test_unchecked",
     "test_nothing_on_cuda",
-    "test_malformed",
+    *("test_malformed", "test_awkward", "test_endless"),
     "test_unchecked_and_expected",
 }
 
@@ -177,6 +189,20 @@ def test_an_exceeded_budget_is_named_as_one(run, name):
 def test_a_budget_that_was_held_to_nothing_is_named_as_one(run, name):
     assert run.message(name).startswith("BudgetUnchecked: ")
     assert run.rows[name]["verdict"] == "error"
+
+
+def test_a_mark_that_cannot_be_used_fails_its_own_test_with_place_value_and_remedy(run):
+    """What each argument takes is in ``tests/budgets/test_marker.py``."""
+    text = run.text("test_malformed")
+    assert text.startswith(f"test_budgets.py:{run.rows['test_malformed']['line']}: ")
+    assert "mem_budget(gib=0)" in text.splitlines()[0]
+    assert "write a finite number of GiB above 0, as in gib=40" in text
+
+
+@pytest.mark.parametrize("name", ["test_awkward", "test_endless"])
+def test_a_value_that_cannot_be_worked_with_fails_its_own_test(run, name):
+    assert run.text(name).startswith(f"test_budgets.py:{run.rows[name]['line']}: ")
+    assert "write" in run.text(name)
 
 
 def test_skips_are_skips_and_are_listed_as_unchecked(run):
@@ -226,12 +252,12 @@ def counts(run):
 
 
 def test_the_counts_are_of_what_they_say(run):
-    # over: four, the one that xfail expects, the one that was measured over; 9 errors, one expected
+    # over: four, the one that xfail expects, the one that was measured over; 11 errors, one expected
     assert counts(run) == [
         "10 estimated (2 within",
         "6 over",
         "2 unset)",
-        "9 without an estimate",
+        "11 without an estimate",
         "5 measured",
         "5 not measured",
         "1 unchecked",

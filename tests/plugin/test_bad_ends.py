@@ -91,6 +91,7 @@ def test_sessions_that_stop_early_or_are_shared_are_red_and_count_the_rest(sessi
     assert any("8 estimated (0 within, 8 over)" in line for line in run.summary)
     if failed < 8:
         assert any(line.endswith(f"{8 - failed} not run") for line in run.summary)
+        assert sum(line.endswith("over (not run)") for line in run.summary) == 8 - failed
 
 
 @pytest.mark.usefixtures("warm_processes")

@@ -353,11 +353,11 @@ def test_the_checkout_is_as_it_was_and_nothing_is_left(run, folder):
 
 
 @pytest.fixture(scope="module")
-def apart(folder, compare, run):
+def apart(folder, compare, run, kept):
     """With pytest-xdist and reruns, without the stories."""
     pytest.importorskip("xdist")
     pytest.importorskip("pytest_rerunfailures")
-    return compare(folder, "-n2", "--reruns=1", "test_states.py", "test_mended.py")
+    return compare(folder, "-n2", "--reruns=1", "test_states.py", "test_mended.py", env=kept)
 
 
 def test_xdist_and_reruns_come_to_the_same(apart, run):

@@ -1,8 +1,5 @@
 """Estimates kept by one session and used by the next: what is kept, what never is, and what is said of it."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from pytest_membudget.cache.store import FORMAT
@@ -39,10 +36,11 @@ TESTS = """
     def test_two_ranks():
         hold(0.5)
 
+    @pytest.mark.parametrize("gib", [0.25, 0.5, 0.75])
     @pytest.mark.mem_budget(gib=1)
-    def test_process():
+    def test_process(gib):
         subprocess.run(["true"])
-        hold(0.5)
+        hold(gib)
 
     @pytest.mark.mem_budget(gib=1)
     def test_socket():
@@ -66,23 +64,15 @@ TESTS = """
         pytest.skip("as ever")
     """
 KEPT = {"test_plain", "test_over", "test_too_large_for_its_card", "test_files_of_its_own", "test_two_ranks"}
-NEVER_KEPT = {"test_process", "test_socket", "test_changes_what_it_read", "test_raises", "test_skips"}
-
-
-def cache_in(folder):
-    """The variable of the cache's folder, in which torch has passed its self-check before."""
-    passed = Path(os.environ["MEMBUDGET_CACHE_DIR"], "self-checks")
-    (folder / "self-checks").mkdir()
-    for path in passed.iterdir() if passed.exists() else ():
-        (folder / "self-checks" / path.name).touch()
-    return {"MEMBUDGET_CACHE_DIR": str(folder)}
+PROCESSES = {"test_process[0.25]", "test_process[0.5]", "test_process[0.75]"}
+NEVER_KEPT = {"test_socket", "test_changes_what_it_read", "test_raises", "test_skips"} | PROCESSES
 
 
 REPORT = ("--membudget", "--membudget-report=membudget", "--membudget-snapshots")
 
 
 @pytest.fixture(scope="module")
-def run_twice(session_of, again, tmp_path_factory):
+def run_twice(session_of, again, tmp_path_factory, cache_in):
     """``run_twice(files, *more)``: a session, its first snapshot, and a second session with ``more``."""
 
     def run(files, *more):
@@ -97,7 +87,9 @@ def run_twice(session_of, again, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(run_twice):
-    return run_twice({"test_kept.py": TESTS, "counter.txt": "0"})
+    """Alone, and then with pytest-xdist, whose workers use what a session alone has kept."""
+    pytest.importorskip("xdist")
+    return run_twice({"test_kept.py": TESTS, "counter.txt": "0"}, "-n2")
 
 
 def test_the_first_session_uses_nothing(runs):
@@ -124,20 +116,20 @@ def test_a_kept_row_is_the_one_that_was_estimated(runs, name):
 def test_the_summary_counts_them(runs):
     _, _, second = runs
 
-    assert "8 estimated (6 within, 2 over, 5 from cache)" in second.out
+    assert "10 estimated (8 within, 2 over, 5 from cache)" in second.out
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("test_process", "subprocess.Popen"),
+        ("test_process[0.25] and 2 more", "subprocess.Popen"),
         ("test_socket", "socket.bind"),
         ("test_changes_what_it_read", "counter.txt was changed while the test ran"),
     ],
 )
 def test_the_summary_says_what_is_never_kept_and_why(runs, name, reason):
     for run in (runs[0], runs[2]):
-        assert f"estimated in every session ({reason}): test_kept.py::{name}\n" in run.out
+        assert run.summary.count(f"estimated in every session ({reason}): test_kept.py::{name}") == 1
 
 
 def test_a_kept_snapshot_lies_where_the_report_says(runs):
@@ -189,47 +181,11 @@ PLAIN = """
     """
 
 
-PROCESSES = """
-    import subprocess
-
-    import pytest
-    from holding import hold
-
-    @pytest.mark.parametrize("gib", [0.25, 0.5, 0.75])
-    @pytest.mark.mem_budget(gib=1)
-    def test_process(gib):
-        subprocess.run(["true"])
-        hold(gib)
-    """
-
-
-@pytest.mark.parametrize("args", [(), ("-n2",)], ids=["alone", "parallel"])
-def test_what_cannot_be_kept_is_a_line_a_reason(session_of, args, tmp_path):
-    run = session_of({"test_it.py": PROCESSES}, "--membudget", *args, env=cache_in(tmp_path))
-
-    line = "estimated in every session (subprocess.Popen): test_it.py::test_process[0.25] and 2 more"
-    assert run.summary.count(line) == 1
-
-
-@pytest.fixture(scope="module")
-def alone_and_parallel(run_twice):
-    return run_twice({"test_plain.py": PLAIN}, "-n2")
-
-
-def test_xdist_workers_use_what_a_session_alone_has_kept(alone_and_parallel):
-    _, _, parallel = alone_and_parallel
-
-    assert {name: row["cached"] for name, row in parallel.rows.items()} == {
-        "test_plain[0.25]": True,
-        "test_plain[0.5]": True,
-    }
-    assert "2 estimated (2 within, 0 over, 2 from cache)" in parallel.out
-
-
-@pytest.mark.parametrize("args", [(), ("-n2",)], ids=["alone", "parallel"])
-def test_a_folder_that_cannot_be_written_is_a_notice(session_of, args, tmp_path):
+def test_a_folder_that_cannot_be_written_is_a_notice(session_of, tmp_path, cache_in):
+    """One of all processes; of a session alone: tests/plugin/test_bad_places.py."""
+    pytest.importorskip("xdist")
     (tmp_path / f"estimates-{FORMAT}").write_text("in the place of the folder")
-    run = session_of({"test_plain.py": PLAIN}, "--membudget", *args, env=cache_in(tmp_path))
+    run = session_of({"test_plain.py": PLAIN}, "--membudget", "-n2", env=cache_in(tmp_path))
 
     assert run.status == 0
     notice = f"membudget: estimates could not be kept for later sessions: Not a directory: {tmp_path}"

@@ -81,7 +81,7 @@ def test_collect_only_passes_if_all_are_within(gated, again):
 
 @pytest.mark.parametrize(
     "way",
-    [("--collect-only", "-n2"), ("--setup-only",), ("--setup-plan",), ("--setup-only", "-n2")],
+    [("--collect-only", "-n2"), ("--setup-plan",), ("--setup-only", "-n2")],
     ids=" ".join,
 )
 def test_a_run_without_calls_gates_too(gated, again, way):

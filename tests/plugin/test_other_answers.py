@@ -27,6 +27,32 @@ BODIES = """
     def numbers():
         return torch.randn(1024, device="cuda")
 
+    def used_by_another_stream():
+        stream, x = torch.cuda.Stream(), take(64)
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(10**10)
+        x.record_stream(stream)
+        return stream
+
+    behind = pytest.mark.mem_budget(gib=0.1, metric="reserved")
+
+    @behind
+    def test_a_block_of_a_stream_that_is_behind():
+        used_by_another_stream()
+        take(64)
+
+    @behind
+    def test_a_block_of_a_stream_that_was_waited_for():
+        used_by_another_stream().synchronize()
+        take(64)
+
+    @behind
+    def test_an_event_that_decides():
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(10**10)
+        kept = take(16 if stream.record_event().query() else 128)
+
     @budget
     def test_a_comparison():
         x = numbers()
@@ -178,9 +204,12 @@ DRAWN = {
 }
 
 
-@pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "-n2"])
-def run(request, session_of):
-    return session_of({"test_budgets.py": BODIES}, "--membudget", "--membudget-strict", *request.param)
+ASKED = ("--membudget", "--membudget-strict", "--membudget-advice=off")
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of({"test_budgets.py": BODIES}, *ASKED)
 
 
 def estimate(run, name):
@@ -194,6 +223,24 @@ def test_the_figure_is_that_of_the_answers_that_take_most(run, name):
     assert LARGEST[name] * MIB <= taken < (LARGEST[name] + 3) * MIB
     assert {one["kind"] for one in estimate(run, name)["caveats"]} == {"depends"}
     assert run.outcomes[f"test_{name}"] == "failed"
+
+
+@pytest.mark.parametrize("name", ["a_block_of_a_stream_that_is_behind", "an_event_that_decides"])
+def test_work_of_a_stream_that_nobody_has_waited_for_may_not_be_done(run, name):
+    one = estimate(run, name)
+
+    assert one["peak"]["reserved_bytes"] == 128 * MIB
+    assert [caveat["kind"] for caveat in one["caveats"]] == ["depends"]
+    assert run.outcomes[f"test_{name}"] == "failed"
+    assert "memory that another stream uses is free only when that is known to be done" in (
+        run.text(f"test_{name}").replace("\n    ", " ")
+    )
+
+
+def test_a_body_that_waits_for_its_stream_is_run_once(run):
+    one = estimate(run, "a_block_of_a_stream_that_was_waited_for")
+
+    assert (one["peak"]["reserved_bytes"], one["caveats"], one["variants"]) == (64 * MIB, [], [])
 
 
 @pytest.mark.parametrize("name", AGREED)
@@ -214,14 +261,19 @@ def test_a_whole_number_that_changes_nothing_stays_unchecked(run):
     assert run.outcomes["test_a_whole_number"] == "failed"
 
 
-def test_what_is_drawn_is_the_same_in_every_session(session_of):
-    peaks = []
-    for _ in range(2):
-        run = session_of({"test_budgets.py": BODIES}, "--membudget", "-k", "draw_of or without_a_seed")
-        peaks.append({name: row["estimates"][0]["peak"] for name, row in run.rows.items()})
+def test_what_is_drawn_is_the_same_in_every_session_and_with_xdist(run, session_of):
+    pytest.importorskip("xdist")
+    chosen = ("-n2", "-k", "draw_of or without_a_seed or flag or above")
+    other = session_of({"test_budgets.py": BODIES}, *ASKED, *chosen)
 
-    assert len(peaks[0]) == 3
-    assert peaks[0] == peaks[1]
+    def told(one, name):
+        row = one.rows[name]
+        [figure] = row["estimates"]
+        variants = [variant["peak_bytes"] for variant in figure["variants"]]
+        return figure["peak"], variants, figure["caveats"], one.outcomes[name]
+
+    assert len(other.rows) == 5
+    assert {name: told(other, name) for name in other.rows} == {name: told(run, name) for name in other.rows}
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -27,8 +27,19 @@ FILES = {
             hold(0.5)
 
         @pytest.mark.mem_budget(gib=1)
-        def test_raises():
+        def test_raises(record_property):
+            record_property("got_so_far", 1)
             raise ValueError("none")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_records(record_property):
+            import torch
+
+            record_property("before", "set up")
+            kept = hold(0.5)
+            record_property("held_bytes", torch.cuda.memory_allocated())
+            record_property("device", torch.device("cuda"))
+            record_property("ratio", float("nan"))
         """
 }
 ROW = {
@@ -51,7 +62,7 @@ HOLDER = {
 @pytest.fixture(scope="module")
 def run(session_of):
     pytest.importorskip("xdist")  # other tests look into reports of sessions without
-    return session_of(FILES, "--membudget", "-n2")
+    return session_of(FILES, "--membudget", "-n2", "-o", "junit_family=xunit1")
 
 
 def of(run, beginning):
@@ -78,9 +89,11 @@ def test_every_budget_has_a_row_with_every_key(run):
     rows = run.report["tests"]
 
     assert {row["verdict"] for row in rows} == {"within", "error", "skipped"}
-    assert len(rows) == 4
+    assert len(rows) == 5
     assert all(has(row, ROW) for row in rows)
     assert all(set(row["budget"]) >= BUDGET for row in rows)
+    assert all((row["snapshot"], row["snapshot_error"]) == (None, "") for row in rows)  # not asked for
+    assert not (run.report_path.parent / "snapshots").exists()
 
 
 def test_an_estimate_has_every_key_and_adds_up(run):
@@ -100,6 +113,23 @@ def test_an_estimate_adds_up_to_the_metric_of_its_budget(run):
     assert estimate["components"]["context"] > 0
     [line] = estimate["assumptions"]
     assert line.startswith("CUDA context of A100-40GB taken to be ")
+
+
+def test_what_a_body_records_is_in_its_row_though_it_raises(run):
+    recorded = {"before": "set up", "held_bytes": 2**29, "device": "cuda", "ratio": "nan"}
+
+    assert dict(of(run, "test_records")["properties"]) == recorded
+    assert dict(of(run, "test_raises")["properties"]) == {"got_so_far": 1}
+    assert of(run, "test_card")["properties"] == []
+
+
+def test_junit_has_each_property_once_and_the_figures_of_the_estimate(run):
+    entries = [(one.get("name"), one.get("value")) for one in run.cases["test_records"].iter("property")]
+
+    assert ("held_bytes", str(2**29)) in entries
+    assert len([name for name, _ in entries if not name.startswith("membudget.")]) == 4
+    assert entries.count(("membudget.estimated_bytes", str(run.allocated("test_records")))) == 1
+    assert entries.count(("membudget.budget_bytes", str(2**30))) == 1
 
 
 def test_names_are_text_that_any_reader_can_read(run):

@@ -15,10 +15,12 @@ def table(text):
     return {"pyproject.toml": f"[tool.membudget]\n{text}\n", "test_budgets.py": MALFORMED}
 
 
-@pytest.mark.parametrize("way", [(), ("-n2",)], ids=["alone", "xdist"])
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [("gup = 'H100-80GB'", ["gup", "did you mean gpu?"]), ("timeout = 0", ["timeout = 0", "timeout = 300"])],
+    ("text", "said", "way"),
+    [
+        ("gup = 'H100-80GB'", ["gup", "did you mean gpu?"], ()),
+        ("timeout = 0", ["timeout = 0", "timeout = 300"], ("-n2",)),
+    ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_with_file_key_and_remedy(session_of, text, said, way):
     run = session_of(table(text), "--membudget", *way, report=False)

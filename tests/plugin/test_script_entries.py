@@ -52,13 +52,6 @@ FILES = {
         # before the program is run: what is imported then, as torch is, sees its variables
         os.environ["JOB_MIB"] = os.environ.get("JOB_MORE_MIB", "0")
         """,
-    "jobs/forever.py": """
-        import torch
-
-        kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
-        while True:
-            pass
-        """,
     "jobs/empty.py": "",
     "pytest.ini": """
         [pytest]
@@ -148,15 +141,6 @@ def test_its_lines_hold_the_memory(run):
 )
 def test_a_program_that_cannot_be_estimated_says_why(run, name, message):
     assert message in run.text(name)
-
-
-def test_an_endless_program_ends_at_the_time_limit(session_of):
-    entry = "budgets: [{name: forever, gib: 1, script: jobs/forever.py}]"
-    files = {"jobs/forever.py": FILES["jobs/forever.py"], "f.membudget.yaml": entry}
-    run = session_of(files, "--membudget", "--membudget-timeout=5")
-
-    assert "jobs/forever.py:" in run.text("forever")
-    assert run.outcomes == {"forever": "failed"}
 
 
 # The cache

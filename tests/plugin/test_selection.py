@@ -82,17 +82,6 @@ def test_with_last_failed_only_the_failures_are_estimated(rerun):
     assert run.outcomes == {"test_large": "failed", "test_huge": "failed"}
 
 
-def test_exitfirst_stops_at_the_first_failure_and_the_rest_is_counted(session_of):
-    malformed = "@pytest.mark.mem_budget(gib=0)\ndef test_{}(): pass\n"  # which needs no worker
-    files = {"test_budgets.py": "import pytest\n" + "".join(map(malformed.format, "abc"))}
-
-    run = session_of(files, "--membudget", "-x")
-
-    assert run.outcomes == {"test_a": "failed"}
-    assert any(line.endswith("2 not run") for line in run.summary)
-    assert sum(line.endswith("error (not run)") for line in run.summary) == 2
-
-
 def test_a_rerun_failure_is_traced_once_and_reported_once(rerun):
     pytest.importorskip("pytest_rerunfailures")
 

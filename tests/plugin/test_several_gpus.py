@@ -97,7 +97,12 @@ def test_identical_ranks_are_not_all_estimated_and_the_report_says_so(run):
 
 
 def test_what_a_test_records_comes_once(run):
+    """With pytest-xdist: test_report_file.py."""
     assert run.rows["test_identical"]["properties"] == [["world size", 8]]
+    entries = [(one.get("name"), one.get("value")) for one in run.cases["test_identical"].iter("property")]
+    assert entries.count(("world size", "8")) == 1
+    assert entries.count(("membudget.estimated_bytes", str(HALF))) == 1
+    assert entries.count(("membudget.budget_bytes", str(2 * HALF))) == 1
 
 
 def test_the_worst_rank_decides_and_is_named(run):

@@ -30,6 +30,8 @@ FILES = {
             raise AssertionError
         """,
     "test_budgets.py": """
+        import unittest
+
         import pytest
         import torch
 
@@ -75,6 +77,15 @@ FILES = {
         @pytest.mark.mem_budget(gib=1)
         def test_checked():
             torch.empty(2**20, device="cuda")
+
+        class TestParts(unittest.TestCase):
+            @pytest.mark.mem_budget(gib=1)
+            def test_parts(self):
+                kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
+                for size in (1, 2):
+                    with self.subTest(size=size):
+                        if size == 2:
+                            self.skipTest("no weights here")
         """,
     "test_whole_file.py": """
         import pytest
@@ -185,27 +196,9 @@ def test_a_test_that_skips_itself_when_it_is_over_its_budget_is_over(session_of)
     assert run.rows["test_within"]["verdict"] == "skipped"
 
 
-def test_a_part_that_is_skipped_is_listed(session_of):
+def test_a_part_that_is_skipped_is_listed(run):
     """The figure is of the parts that ran."""
-    files = {
-        "test_budgets.py": """
-            import unittest
-            import pytest, torch
-
-            class TestParts(unittest.TestCase):
-                @pytest.mark.mem_budget(gib=1)
-                def test_parts(self):
-                    kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
-                    for size in (1, 2):
-                        with self.subTest(size=size):
-                            if size == 2:
-                                self.skipTest("no weights here")
-            """
-    }
-
-    run = session_of(files, "--membudget")
-
-    assert run.outcomes == {"test_parts": "passed"}, run.out
+    assert run.outcomes["test_parts"] == "passed", run.out
     (report,) = run.rows["test_parts"]["estimates"]
     (line,) = report["not_modelled"]
     assert line == "a part of the test was skipped (no weights here): what it takes is not counted"

@@ -1,7 +1,6 @@
 """Snapshots in the report's folder: PyTorch's own tools read them, and they say what report.json says."""
 
 import pickle
-import textwrap
 from importlib.metadata import version
 from itertools import accumulate
 
@@ -15,13 +14,6 @@ RELEASE = tuple(int(part) for part in version("torch").split(".")[:2])
 only_where_kept_and_shared = pytest.mark.skipif(
     not (2, 12) <= RELEASE < (2, 15), reason="cuBLAS's workspaces, counted here, differ by release"
 )
-
-HOLDING = """
-    import torch
-
-    def hold(gib):
-        return torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
-    """
 
 FILES = {
     "test_steps.py": """
@@ -86,15 +78,49 @@ FILES = {
 
             hold(0.1)
         """,
+    "test_imports.py": """
+        import pytest, torch
+        from holding import hold
+
+        TABLE = hold(0.25, "cuda" if torch.cuda.is_available() else "cpu")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_of_a_table():
+            hold(0.5)
+        """,
+    "test_expandable.py": """
+        import pytest
+        import torch
+
+        import test_steps
+
+        @pytest.fixture(autouse=True)
+        def segments_expand():
+            torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_training_expands():
+            test_steps.test_training()
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_two_streams_expand():
+            test_steps.test_two_streams()
+
+        @pytest.mark.mem_budget(gpu="RTX-4090")
+        def test_out_of_memory_expands():
+            test_steps.test_out_of_memory()
+        """,
 }
+EXPANDABLE = ("test_training_expands", "test_two_streams_expand", "test_out_of_memory_expands")
 WITHOUT = {"test_nothing"}
 ASKED = ("--membudget", "--membudget-snapshots")
 
 
-@pytest.fixture(scope="module", params=["default", "expandable"])
-def run(request, session_of):
-    conf = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if request.param == "expandable" else {}
-    return session_of(FILES, *ASKED, env=conf)
+@pytest.fixture(scope="module")
+def run(session_of):
+    """Of several processes, each of which leaves its tests' snapshots."""
+    pytest.importorskip("xdist")
+    return session_of(FILES, *ASKED, "--membudget-advice=off", "-n2")
 
 
 def snapshot_of(run, name):
@@ -130,8 +156,14 @@ def test_each_test_that_allocates_has_a_file_that_its_row_names(run):
     named = [rows[name]["snapshot"] for name in with_snapshot(run)]
     assert [rows[name]["snapshot"] for name in WITHOUT] == [None]
     assert {f"snapshots/{file}" for file in files} == set(named)
-    assert len(files) == len(named) == 9
+    assert len(files) == len(named) == 13
     assert all(row["snapshot_error"] == "" for row in rows.values())
+
+
+def test_segments_expand_where_they_are_asked_to(run):
+    maps = {name for name in with_snapshot(run) for e in trace_of(run, name) if e["action"] == "segment_map"}
+
+    assert maps == set(EXPANDABLE)
 
 
 def test_names_are_plain_ones_that_do_not_differ_by_case_alone(run):
@@ -287,83 +319,51 @@ def test_out_of_memory_is_there_with_its_place(run):
 # When it is written
 
 
-ONE = """
+TWO = """
     import pytest
+    from holding import hold
 
     @pytest.mark.mem_budget(gib=1)
-    def test_it():
-        from holding import hold
+    def test_grows():
+        hold({grows})
 
-        hold({gib})
+    @pytest.mark.mem_budget(gib=1)
+    def test_ends():
+        hold({ends})
     """
 
 
-def test_none_is_written_that_is_not_asked_for(session_of):
-    run = session_of({"test_it.py": ONE.format(gib=0.25)}, "--membudget")
-
-    row = run.rows["test_it"]
-    assert (row["verdict"], row["snapshot"], row["snapshot_error"]) == ("within", None, "")
-    assert row["estimates"][0]["timeline"]
-    assert not (run.report_path.parent / "snapshots").exists()
-
-
 def test_without_a_report_there_is_no_folder_for_them(session_of):
-    run = session_of({"test_it.py": ONE.format(gib=0.25)}, *ASKED, report=False)
+    run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25)}, *ASKED, report=False)
 
     assert run.status == 4
     assert "--membudget-snapshots: there is no folder to write to; add --membudget-report=DIR" in run.err
 
 
 def test_the_last_run_counts(session_of, again, write_all):
-    run = session_of({"test_it.py": ONE.format(gib=0.25)}, *ASKED)
-    first = max(entry["size"] for entry in trace_of(run, "test_it"))
-    report = "--membudget-report=membudget"
+    run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25)}, *ASKED)
+    first = max(entry["size"] for entry in trace_of(run, "test_grows"))
 
-    write_all(run.folder, {"test_it.py": ONE.format(gib=0.5)})
-    second = max(e["size"] for e in trace_of(again(run, *ASKED, report), "test_it"))
-    write_all(run.folder, {"test_it.py": ONE.format(gib=0)})
-    empty = again(run, *ASKED, report)
+    write_all(run.folder, {"test_it.py": TWO.format(grows=0.5, ends=0)})
+    last = again(run, *ASKED, "--membudget-report=membudget")
 
-    assert (first, second) == (256 * MIB, 512 * MIB)
-    assert empty.rows["test_it"]["snapshot"] is None
-    assert list((run.folder / "membudget" / "snapshots").iterdir()) == []
+    assert (first, max(entry["size"] for entry in trace_of(last, "test_grows"))) == (256 * MIB, 512 * MIB)
+    assert last.rows["test_ends"]["snapshot"] is None
+    assert len(list((run.folder / "membudget" / "snapshots").iterdir())) == 1
 
 
-def test_each_of_several_processes_leaves_its_tests_snapshots(session_of):
-    pytest.importorskip("xdist")
-    run = session_of(FILES, *ASKED, "-n2")
-
-    assert all(trace_of(run, name) for name in with_snapshot(run))
-    assert len(list((run.report_path.parent / "snapshots").iterdir())) == 9
-
-
-def test_what_imports_allocate_is_reported_too(session_of):
-    source = """
-        import pytest, torch
-        from holding import hold
-
-        TABLE = hold(0.25, "cuda" if torch.cuda.is_available() else "cpu")
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_it():
-            hold(0.5)
-        """
-    run = session_of({"test_it.py": source}, *ASKED)
-
-    first, second = (e for e in trace_of(run, "test_it") if e["action"] == "alloc")
+def test_what_imports_allocate_is_reported_too(run):
+    first, second = (e for e in trace_of(run, "test_of_a_table") if e["action"] == "alloc")
 
     assert (first["size"], second["size"]) == (256 * MIB, 512 * MIB)
     assert [(f["name"], f["line"]) for f in first["frames"][-1:]] == [("<module>", 4)]
 
 
-def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(session_of, both_ways):
-    two = textwrap.dedent(ONE).format(gib=0.25)
-    files = {
-        "test_it.py": two + two[two.index("@") :].replace("test_it", "test_other"),
-        "membudget/snapshots": "a file",
-    }
+def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(session_of):
+    pytest.importorskip("xdist")  # in one process: tests/plugin/test_bad_places.py
+    files = {"test_it.py": TWO.format(grows=0.25, ends=0.25), "membudget/snapshots": "a file"}
 
-    run = session_of(files, *ASKED, *both_ways)
+    run = session_of(files, *ASKED, "-n2")
 
     assert run.status == 0
     assert "membudget: 2 of the snapshots could not be written: " in run.out

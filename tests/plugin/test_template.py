@@ -18,7 +18,7 @@ SAYING = """
         record_property("module", next(text for text in sys.orig_argv if "pytest_membudget.worker" in text))
         record_property("template", parent(os.getppid()))
         record_property("card", f"{torch.cuda.device_count()} {torch.cuda.get_device_name()}")
-        record_property("variables", f"{os.environ.get('OWN')} {os.environ.get('LESS')}")
+        record_property("variables", f"{os.environ.get('JOB_OWN')} {os.environ.get('JOB_LESS')}")
         torch.empty(2**20, device="cuda")
 
     @pytest.mark.mem_budget(gib=1)
@@ -50,9 +50,9 @@ def said(session_of):
     return run
 
 
-def test_workers_are_copies_with_the_cards_and_variables_of_their_orders(said, both_ways):
-    changes = "\n    os.environ['OWN'] = 'set'\n    os.environ.pop('LESS', None)\n"
-    found = said({"test_saying.py": SAYING + changes}, *both_ways, env={"LESS": "there"})
+def test_workers_are_copies_with_the_cards_and_variables_of_their_orders(said):
+    changes = "\n    os.environ['JOB_OWN'] = 'set'\n    os.environ.pop('JOB_LESS', None)\n"
+    found = said({"test_saying.py": SAYING + changes}, env={"JOB_LESS": "there"})
 
     assert {one["module"] for one in found.values()} == {COPY}
     assert len({one["template"] for one in found.values()}) == 1

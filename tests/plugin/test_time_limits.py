@@ -70,6 +70,8 @@ def run(session_of):
     files = {
         "test_bodies.py": BODIES,
         "seconds.py": SECONDS,
+        "forever.py": "while True:\n    pass\n",
+        "f.membudget.yaml": "budgets: [{name: forever, gib: 1, script: forever.py}]\n",
         "pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 3\n",
     }
     return session_of(files, "--membudget", f"--membudget-timeout={LIMIT}")
@@ -93,3 +95,8 @@ def test_what_does_not_is_ended_with_the_limit_and_the_line(run, name):
     assert "--membudget-timeout, or [tool.membudget] timeout" in text
     assert any(f'test_bodies.py", line {number} in {name}' in text for number in numbers), text
     assert "_pytest" not in text
+
+
+def test_an_endless_program_ends_at_it_too(run):
+    assert run.outcomes["forever"] == "failed"
+    assert "forever.py:" in run.text("forever")

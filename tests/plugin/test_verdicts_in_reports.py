@@ -1,6 +1,10 @@
 """Within passes, over is an ordinary failure: on the terminal, in JUnit, in report.json, with xdist too."""
 
+import os
+
 import pytest
+
+from pytest_membudget.devices.torch_build.installed import workers_torch
 
 GIB = 2**30
 
@@ -118,3 +122,27 @@ def test_the_rows_of_the_report_hold_the_exact_bytes(run):
     assert estimate["peak"]["allocated_bytes"] == 52 * GIB + GIB // 2
     assert estimate["components"]["parameters"] == 45 * GIB
     assert sum(estimate["components"].values()) == estimate["peak"]["allocated_bytes"]
+
+
+def test_without_a_card_the_estimate_decides_and_the_summary_says_so(run):
+    """With one: tests/devices/stand_in/measured."""
+    assert run.rows["test_within"]["measurements"] == []
+    assert any(", 0 measured (no CUDA)" in line for line in run.summary)
+
+
+def test_header_and_report_name_the_stand_in_and_the_torch_of_workers(run):
+    (header,) = [line for line in run.lines if line.startswith("membudget: estimates on a ")]
+    version = workers_torch(os.environ).version
+
+    assert header.startswith("membudget: estimates on a stand-in H100-80GB ")
+    assert f"by the code of torch {version}" in header
+    assert run.report["torch"]["version"] == version
+    assert run.rows["test_within"]["estimates"][0]["device"] == "stand-in"
+
+
+def test_required_measuring_without_a_card_fails_with_the_reason(session_of):
+    run = session_of(FILES, "--membudget", "--membudget-measure=require", "-k", "test_within")
+
+    assert run.outcomes == {"test_within": "failed"}
+    assert "not measured: no CUDA: " in run.message("test_within")
+    assert run.rows["test_within"]["verdict"] == "error"
