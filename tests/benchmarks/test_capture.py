@@ -13,6 +13,7 @@ from benchmarks.step_processes import Run, step_environment
 from benchmarks.steps.registry import STEPS
 from benchmarks.steps.step import Step
 from pytest_membudget.histories.places import operator_of, place_of
+from pytest_membudget.worker.client.order import SYMBOLS
 from tests.allocator.played import play
 from tests.warm_python import WarmPython
 
@@ -34,8 +35,10 @@ def captured_in(folder, steps):
 def _steps_run_in_copies():
     """Of a process that has imported torch: which each step's process would do."""
     warm = WarmPython(("benchmarks.step_run",))
-    launcher = warm.launcher(step_environment(Run(TINY[0], "bare", "stand-in")))
     with pytest.MonkeyPatch.context() as patch:
+        for name, value in SYMBOLS.items():  # what a copy has; without a history it changes nothing
+            patch.setenv(name, value)
+        launcher = warm.launcher(step_environment(Run(TINY[0], "bare", "stand-in")))
         patch.setattr(sys, "executable", str(launcher or sys.executable))
         yield
     warm.close()

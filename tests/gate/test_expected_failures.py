@@ -76,9 +76,10 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
-    more = ("-p", "xdist.plugin", *both_ways) if both_ways else ()
-    return session_of(FILES, *ASKED, *more, env=ALONE)
+def run(session_of):
+    """With pytest-xdist; without: ``test_hooks.py``."""
+    pytest.importorskip("xdist")
+    return session_of(FILES, *ASKED, "-p", "xdist.plugin", "-n2", env=ALONE)
 
 
 @pytest.mark.parametrize("name", ["test_over", "test_over_strict"])

@@ -57,20 +57,25 @@ UNMARKED = """
     """
 
 
-@pytest.fixture(params=["alone", "-n2"])
-def session(request, session_of):
-    more = ("-p", "xdist.plugin", "-n2") if request.param == "-n2" else ()
+XDIST = ("-p", "xdist.plugin", "-n2")
 
-    def run(hooks, tests=TESTS):
+
+@pytest.fixture
+def session(session_of):
+    def run(hooks, tests=TESTS, more=()):
+        if more:
+            pytest.importorskip("xdist")
         files = {"conftest.py": dedent(GIVEN) + dedent(hooks), "test_budgets.py": tests}
         return session_of(files, *ASKED, *more, env=ALONE)
 
     return run
 
 
-@pytest.mark.parametrize("kind", TURNED)
-def test_a_failure_that_is_reported_as_none_fails_the_session(session, kind):
-    run = session(TURNED[kind])
+@pytest.mark.parametrize(
+    ("kind", "more"), [("an outcome", XDIST), ("a skip", ()), ("a swallowed exception", ())]
+)
+def test_a_failure_that_is_reported_as_none_fails_the_session(session, kind, more):
+    run = session(TURNED[kind], more=more)
 
     assert "failed" not in run.outcomes.values()
     assert run.status == 1
@@ -90,9 +95,11 @@ def test_without_such_a_hook_nothing_is_said(session):
     assert not any("a hook or plugin" in line for line in run.lines)
 
 
-@pytest.mark.parametrize("others", ["", "\n\n    def test_that_fails():\n        assert False\n"])
-def test_a_budget_whose_mark_was_taken_away_is_named_and_fails(session, others):
-    run = session(UNMARKED, TESTS + others)
+@pytest.mark.parametrize(
+    ("others", "more"), [("", XDIST), ("\n\n    def test_that_fails():\n        assert False\n", ())]
+)
+def test_a_budget_whose_mark_was_taken_away_is_named_and_fails(session, others, more):
+    run = session(UNMARKED, TESTS + others, more)
 
     assert run.outcomes["test_over"] == "passed"
     assert run.status == 1

@@ -174,7 +174,7 @@ FIRST_LINE_OF_PARAMS = 36  # of test_budgets.py: the line of the first mark in p
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of(FILES, "--membudget")
+    return session_of(FILES, "--membudget", "--membudget-advice=off")
 
 
 @pytest.fixture(scope="module")

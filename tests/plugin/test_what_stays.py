@@ -86,7 +86,7 @@ BODIES = """
 @pytest.fixture(scope="module")
 def run(session_of):
     """All of them in one session."""
-    return session_of({"test_stays.py": BODIES}, "--membudget", "test_stays.py")
+    return session_of({"test_stays.py": BODIES}, "--membudget", "--membudget-advice=off", "test_stays.py")
 
 
 def held(run, name):
