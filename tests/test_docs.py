@@ -1,6 +1,8 @@
 """The pages: every link and anchor exists, and every shown example runs and gives the shown output."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,14 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+FAILURES = DOCS / "failures.md"
 PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.glob("*.md")), ROOT / "benchmarks" / "README.md"]
+
+#: The pages show the output with this release.
+shown_with_213 = pytest.mark.skipif(
+    not torch.__version__.startswith("2.13."), reason="the pages show the output with torch 2.13"
+)
 
 MY_PROJECT = """
 import torch
@@ -83,86 +92,148 @@ def test_a_broken_link_is_found(tmp_path, link):
 def test_every_page_that_a_source_names_exists(folder):
     files = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".ini", ".md")]
     named = {
-        name for path in files for name in re.findall(r"(?<![\w/])docs/([\w-]+\.md)", path.read_text("utf-8"))
+        found
+        for path in files
+        for found in re.findall(r"(?<![\w/])docs/([\w-]+\.md)(?:#([\w-]+))?", path.read_text("utf-8"))
     }
 
     assert named
-    assert not [name for name in sorted(named) if not (DOCS / name).exists()]
+    assert not [
+        f"{name}#{anchor}"
+        for name, anchor in sorted(named)
+        if not (DOCS / name).exists() or (anchor and anchor not in anchors(DOCS / name))
+    ]
 
 
 # Examples
 
+BLOCK = r"^```(\w*)\n(.*?)^```$"
+
 
 def blocks(page, language):
-    text = (DOCS / page).read_text(encoding="utf-8")
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(BLOCK, page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return [block for name, block in found if name == language]
 
 
 def examples(page):
-    return blocks(page, "python")
+    return blocks(DOCS / page, "python")
 
 
-@pytest.fixture
-def lines_of(tmp_path, write_all, in_folder):
-    """``lines_of(files, *args)``: the output of a session over ``files``, in a terminal of 80 columns."""
+#: How many examples a page has, and the verdict of each.
+EXAMPLES = {"guide.md": (4, "within"), "several-gpus.md": (1, "within"), "porting.md": (3, "unset")}
 
-    def run(files, *args):
-        write_all(tmp_path, files)
-        return in_folder(tmp_path, "--membudget", *args, env={"COLUMNS": "80"}).lines
 
-    return run
+def prefix(page):
+    """The beginning of the names of the files with a page's examples."""
+    return f"test_{page.removesuffix('.md').replace('-', '_')}_"
 
 
 @pytest.fixture(scope="module")
-def rows(session_of):
-    """The rows of a session over the examples of all pages, by their pages."""
-    tests = {
-        f"{page}/test_{page.replace('-', '_')}_{number}.py": example
-        for page in ("guide", "several-gpus", "porting")
-        for number, example in enumerate(examples(f"{page}.md"))
-    }
-    run = session_of({"my_project.py": MY_PROJECT, **tests}, "--membudget", "-o", "pythonpath=.")
+def examples_run(session_of):
+    files = {f"{prefix(page)}{n}.py": text for page in EXAMPLES for n, text in enumerate(examples(page))}
+    run = session_of({"my_project.py": MY_PROJECT, **files}, "--membudget")
     assert run.status == 0, run.out
-    return lambda page: [row for row in run.report["tests"] if row["file"].startswith(f"{page}/")]
+    return run
 
 
-@pytest.mark.parametrize(
-    ("page", "count", "verdict"),
-    [("guide", 4, "within"), ("several-gpus", 1, "within"), ("porting", 3, "unset")],
-)
-def test_every_example_of_a_page_passes(rows, page, count, verdict):
-    assert len(examples(f"{page}.md")) == count
-    assert [row["verdict"] for row in rows(page)] == [verdict] * count
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_every_example_of_a_page_passes(examples_run, page):
+    count, verdict = EXAMPLES[page]
+    rows = [row for row in examples_run.report["tests"] if row["nodeid"].startswith(prefix(page))]
+
+    assert len(examples(page)) == count
+    assert [row["verdict"] for row in rows] == [verdict] * count
 
 
-@pytest.mark.skipif(
-    not torch.__version__.startswith("2.13."), reason="the page shows the output with torch 2.13"
-)
-@pytest.mark.parametrize(("gib", "block"), [(3, 0), (2, 1)], ids=["within", "over"])
-def test_getting_started_shows_the_real_output(lines_of, gib, block):
-    [example] = examples("getting-started.md")
+# Shown output
 
-    lines = lines_of({"test_memory.py": example.replace("gib=3", f"gib={gib}")})
-
-    outputs = [text for text in blocks("getting-started.md", "") if text.startswith(("=", "_"))]
-    shown = outputs[block].splitlines()
-    assert [line for line in shown if line not in lines] == []
+WIDTH = {"COLUMNS": "80"}
 
 
-@pytest.mark.skipif(
-    not torch.__version__.startswith("2.13."), reason="the page shows the output with torch 2.13"
-)
-def test_getting_started_shows_the_real_output_of_the_lock_file(lines_of):
-    [example] = examples("getting-started.md")
-    bare = {"test_memory.py": example.replace("(gib=3)", "")}
-    found = lines_of(bare)
-    found += lines_of(bare, "--membudget-update")
-    grown = {"test_memory.py": bare["test_memory.py"].replace("2048", "8192")}
-    found += lines_of(grown)
+def shown(page):
+    """The blocks of output: a line each, and "..." for lines that are left out."""
+    return [block.splitlines() for block in blocks(page, "") if not block.startswith(("pip ", "python "))]
 
-    page = (DOCS / "getting-started.md").read_text(encoding="utf-8")
-    shown = page.partition("## Record first")[2].partition("## A failure")[0]
-    outputs = re.findall(r"^```\n(.*?)^```$", shown, re.MULTILINE | re.DOTALL)
-    assert len(outputs) == 3
-    assert [line for output in outputs for line in output.splitlines() if line not in found] == []
+
+def first_missing(output, lines):
+    """The first line of ``output`` that does not follow in ``lines`` on those before it; None if all do."""
+    rest = iter(lines)
+    return next((line for line in output if line != "..." and line not in rest), None)
+
+
+def named_files(page):
+    """The files of a page whose first line is a comment with their name."""
+    code = [block for language in ("python", "yaml") for block in blocks(page, language)]
+    named = [(re.match(r"# (\w+(?:\.\w+)+)\n", block), block) for block in code]
+    return {name[1]: block for name, block in named if name}
+
+
+def git(folder, *args):
+    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *own, *args], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def script_lines(tmp_path_factory, write_all, in_folder):
+    """The output of two sessions over the script of the README."""
+    folder = tmp_path_factory.mktemp("readme")
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.yaml", "test_*"))
+    write_all(folder, named_files(README))
+    once = in_folder(folder, "--membudget", env=WIDTH)
+    return once.lines + in_folder(folder, "--membudget", "--membudget-update", env=WIDTH).lines
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory, write_all, in_folder):
+    """The output of one session: the files of the page, and the marked test of the README."""
+    folder = tmp_path_factory.mktemp("failures")
+    files = named_files(FAILURES)
+    growth = ".float()"
+    base = {name: files[name].replace(growth, "") for name in ("model.py", "test_grown.py")}
+    git(folder, "init", "-q")
+    write_all(folder, base)
+    assert in_folder(folder, "--membudget", "--membudget-update").status == 0
+    git(folder, "add", *base, "holding.py", "pyproject.toml", "membudget.lock.yaml")
+    git(folder, "commit", "-qm", "base")
+    assert growth in files["model.py"]
+    [files["test_memory.py"]] = blocks(README, "python")
+    [files["test_first.py"]] = examples("getting-started.md")
+    write_all(folder, files)
+    asked = ("--membudget", "--membudget-strict", "--membudget-compare=HEAD")
+    return in_folder(folder, *asked, env=WIDTH).lines
+
+
+@shown_with_213
+@pytest.mark.parametrize("number", range(len(shown(FAILURES))))
+def test_the_failures_are_real(failures, number):
+    assert first_missing(shown(FAILURES)[number], failures) is None
+
+
+@shown_with_213
+def test_getting_started_names_the_real_figure(failures):
+    assert "prints its peak: 2.59 GiB with torch 2.13, 86% of" in (DOCS / "getting-started.md").read_text(
+        "utf-8"
+    )
+    assert [line for line in failures if re.search(r"_step_fits +3.00 GiB +2.59 GiB .* within", line)]
+
+
+@shown_with_213
+def test_the_readme_shows_a_real_failure(failures):
+    [output] = [block for block in shown(README) if block[0].startswith("___")]
+
+    pytest.importorskip("transformers")
+    assert first_missing(output, failures) is None
+
+
+@shown_with_213
+def test_the_readme_shows_the_real_output_of_a_script(script_lines):
+    [output] = [block for block in shown(README) if block[0].startswith("train.")]
+
+    assert first_missing(output, script_lines) is None
+    assert "membudget.lock.yaml: 1 written, 0 removed" in script_lines
+
+
+def test_a_line_that_is_not_there_or_comes_earlier_is_found():
+    assert first_missing(["a", "...", "c"], ["a", "b", "c"]) is None
+    assert first_missing(["a", "d"], ["a", "b", "c"]) == "d"
+    assert first_missing(["c", "a"], ["a", "b", "c"]) == "a"

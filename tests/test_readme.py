@@ -19,5 +19,14 @@ def test_every_page_has_a_line_in_the_readme(path):
     assert f"(docs/{path.name})" in README
 
 
-def test_no_place_is_left_open_in_the_readme():
+def test_no_place_is_left_open_in_the_readme_but_the_owner_of_the_repository_until_a_release():
     assert not re.search(r"@[A-Z_]+@", README)
+    assert README.count("OWNER") == README.count("git+https://github.com/OWNER/pytest-membudget") == 1
+
+
+def test_the_first_screen_has_the_use_in_a_project():
+    first = README.partition("## A marked test")[0]
+
+    assert len(first.splitlines()) < 60
+    for needed in ("pip install", "script:", "`pytest --membudget`", "--membudget-update", "runs-on:"):
+        assert needed in first
