@@ -233,6 +233,12 @@ def test_the_readme_shows_the_real_output_of_a_script(script_lines):
     assert "membudget.lock.yaml: 1 written, 0 removed" in script_lines
 
 
+def test_every_kind_of_failure_is_shown():
+    titles = re.findall(r"^## (.+)$", prose(FAILURES), re.MULTILINE)
+
+    assert len(shown(FAILURES)) > len(titles) > 8
+
+
 def test_a_line_that_is_not_there_or_comes_earlier_is_found():
     assert first_missing(["a", "...", "c"], ["a", "b", "c"]) is None
     assert first_missing(["a", "d"], ["a", "b", "c"]) == "d"
