@@ -1,5 +1,6 @@
 """A test is estimated again if anything that its estimate depends on has changed, and only then."""
 
+import os
 import zlib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.worker.client import template, workers
 
 MIB = 2**20
+OUTER = {name: os.environ.get(name) for name in ("HOME", "USERPROFILE", "PY_COLORS")}  # pytester sets them
 PYPROJECT = """[tool.pytest.ini_options]
 pythonpath = ["src", "installed"]
 """
@@ -124,6 +126,8 @@ def project(pytester, monkeypatch, kept, warm_processes):
     # other sessions may be at work on this package's source while these tests run
     monkeypatch.setattr(facts, "PACKAGE", "/this plugin's source")
     monkeypatch.delenv("PYTEST_DEBUG_TEMPROOT")  # pytester's, another in each test
+    for name, value in OUTER.items():  # as in the process that workers are copies of
+        monkeypatch.setenv(name, value) if value is not None else monkeypatch.delenv(name)
     project = Project(pytester, monkeypatch)
     for name, text in FILES.items():
         project.write(name, text)

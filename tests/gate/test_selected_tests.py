@@ -2,6 +2,8 @@
 
 import pytest
 
+from pytest_membudget.gate.selection import lists_removed
+
 GIVEN = ("-p", "pytest_membudget.testing")
 FILES = {
     "conftest.py": """
@@ -60,8 +62,8 @@ def settings(text):
 
 
 @pytest.fixture(scope="module")
-def everything(session_of, both_ways):
-    return session_of(FILES, "--membudget-all", *GIVEN, *both_ways)
+def everything(session_of):
+    return session_of(FILES, "--membudget-all", *GIVEN)
 
 
 def test_all_tests_without_a_mark_are_estimated(everything):
@@ -96,9 +98,10 @@ def test_patterns_select_folders_node_ids_and_files(session_of):
     assert run.outcomes["test_other"] == "passed"
 
 
-def test_a_pattern_that_matches_nothing_is_red(session_of, both_ways):
+def test_a_pattern_that_matches_nothing_is_red(session_of):
+    pytest.importorskip("xdist")
     files = {**settings('tests = ["trian/*", "train/*"]'), "train/test_steps.py": "def test_cpu(): ..."}
-    args = ("--membudget", *GIVEN, *both_ways, "--ignore=test_guards.py")
+    args = ("--membudget", *GIVEN, "-n2", "--ignore=test_guards.py")
     run = session_of(files, *args)
 
     assert run.status == 1
@@ -114,9 +117,10 @@ def test_settings_select_nothing_without_the_flag(session_of):
     assert run.outcomes["test_marked"] == "skipped"
 
 
-def test_lifted_guards_skip_nothing_that_the_worker_runs(session_of, both_ways):
+def test_lifted_guards_skip_nothing_that_the_worker_runs(session_of):
+    pytest.importorskip("xdist")
     files = {**settings("lift_cuda_skips = true"), "train/test_steps.py": ""}
-    run = session_of(files, "--membudget", *GIVEN, *both_ways)
+    run = session_of(files, "--membudget", *GIVEN, "-n2")
 
     assert run.outcomes["test_needs_cuda"] == "passed"
     assert run.rows["test_needs_cuda"]["verdict"] == "within"
@@ -130,3 +134,12 @@ def test_guards_are_not_lifted_unasked(session_of):
     assert any(
         "test_needs_cuda: skipped" in line and "or set lift_cuda_skips" in line for line in run.summary
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "lists"), [((), True), (("-k", "a"), True), (("test_a.py::test_b",), False), (("--lf",), False)]
+)
+def test_what_names_single_tests_does_not_say_which_were_removed(pytester, args, lists):
+    pytester.makepyfile(test_a="def test_b(): ...")
+
+    assert lists_removed(pytester.parseconfig(*args)) is lists
