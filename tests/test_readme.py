@@ -28,5 +28,5 @@ def test_the_first_screen_has_the_use_in_a_project():
     first = README.partition("## A marked test")[0]
 
     assert len(first.splitlines()) < 60
-    for needed in ("pip install", "script:", "`pytest --membudget`", "--membudget-update", "runs-on:"):
+    for needed in ("pip install", "script:", "`pytest --membudget ", "--membudget-update", "runs-on:"):
         assert needed in first
