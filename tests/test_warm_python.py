@@ -8,6 +8,7 @@ import time
 import pytest
 
 from pytest_membudget.devices.choice import find_stand_in
+from pytest_membudget.worker import processes
 from pytest_membudget.worker.client.order import Order, worker_import_path
 from pytest_membudget.worker.processes import start_process
 from tests.warm_python import WarmPython, is_possible, workers_environment
@@ -15,7 +16,7 @@ from tests.warm_python import WarmPython, is_possible, workers_environment
 pytestmark = pytest.mark.skipif(not is_possible(), reason="sessions have ordinary Python processes alone")
 
 #: Variables of the process that runs these tests; inductor sets the last where it is imported.
-_NOT_THE_SESSIONS = ("PYTEST_", "COV_", "TORCHINDUCTOR_CACHE_DIR")
+_NOT_THE_SESSIONS = ("PYTEST_", "COV_", "TORCHINDUCTOR_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
 
 EXAMPLE = """
     import os
@@ -44,6 +45,7 @@ EXAMPLE = """
             "said": os.environ.get("PYTEST_SAID"),
             "descriptors": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
             "ignores": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+            "writes_no_bytecode": sys.dont_write_bytecode,
             "modules": [name for name in sys.modules if name.startswith("warm_")],
         }
         channel.send(told)
@@ -136,6 +138,15 @@ def test_a_copy_is_what_was_asked_for(started, launcher, tmp_path):
     assert told["modules"] == []
     assert len(told["descriptors"]) == 3 + 2
     assert (tmp_path / "printed").read_text() == "printed\n"
+
+
+@pytest.mark.parametrize("options", [[], ["-B"]])
+def test_a_copy_writes_bytecode_unless_told_not_to(started, monkeypatch, options):
+    monkeypatch.setattr(processes, "interpreter_options", lambda: options)
+    told = started()[1]
+
+    assert told["is_copy"]
+    assert told["writes_no_bytecode"] == (options == ["-B"])
 
 
 @pytest.mark.parametrize("name", ["torch.py", "numpy", "sympy.cpython-311-x86_64-linux-gnu.so"])

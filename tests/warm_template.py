@@ -171,6 +171,8 @@ class Template:
         options = [*processes.interpreter_options(), *processes._against_defects()]
         wanted = [*options, "-c", processes._BOOT]
         arguments = request["arguments"][1:]
+        if arguments[0] == "-B":  # which a copy can begin to heed
+            del arguments[0]
         if _is_session(request):
             for folder, _, files in os.walk(request["folder"]):
                 self._check_names(folder, files)
@@ -325,7 +327,8 @@ def _settle(request, descriptors, variables):
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update({**variables, **request["environment"]})
-    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    has_option = request["arguments"][1] == "-B"
+    sys.dont_write_bytecode = has_option or bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if request["ignores_interrupts"]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     tempfile.tempdir = None  # as nobody has asked for it yet

@@ -14,14 +14,17 @@ MIB = 2**20
 SIZES = [1, 500, 512, 513, 100_000, MIB - 1, MIB, MIB + 1, 3 * MIB, 5 * MIB + 7, 10 * MIB, 11 * MIB, 19 * MIB]
 
 
-def recorded(body):
+def recorded(body, settings):
     """``body`` in a recorded run; what the allocator says of it, and what its events do."""
     torch.cuda.init()
+    if settings:
+        torch.cuda.memory._set_allocator_settings(settings)
     torch.cuda.memory._record_memory_history("all", context=None)
     body()
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
-    history = history_in(torch.cuda.memory._snapshot(), 0, "the run")
+    snapshot = torch.cuda.memory._snapshot()
+    history = history_in(snapshot, 0, "the run")
     played = play(history)
     told = [
         stats[f"{name}_bytes.all.{which}"]
@@ -39,6 +42,7 @@ def recorded(body):
         "played": found,
         "blocks": played.blocks == last_blocks(history),
         "requests": sum(event.action == "alloc" for event in history.events),
+        "settings": snapshot["allocator_settings"]["PYTORCH_CUDA_ALLOC_CONF"],
     }
 
 
@@ -153,8 +157,8 @@ def a_training_step():
         optimizer.zero_grad()
 
 
-def of(body):
-    return recorded(globals()[body])
+def of(body, settings):
+    return recorded(globals()[body], settings)
 
 
 BODIES = [
@@ -179,10 +183,9 @@ SETTINGS = [
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 def test_the_totals_and_blocks_are_pytorchs(stand_in, body, settings):
-    environ = {"PYTORCH_ALLOC_CONF": settings} if settings else None
+    found = stand_in(of, body.__name__, settings, gpu="RTX-4090")
 
-    found = stand_in(of, body.__name__, gpu="RTX-4090", imported_with=environ)
-
+    assert found["settings"] == settings
     assert found["played"] == found["told"]
     assert found["blocks"]
     assert found["requests"] > 0
