@@ -19,6 +19,9 @@ ON, REFRESH = "on", "refresh"
 MEASURES: Final = (AUTO, OFF, REQUIRE)
 CACHES: Final = (ON, OFF, REFRESH)
 ADVICES: Final = (ON, OFF)
+#: Of which tests snapshots are written.
+OF_ALL, OF_OVER = "all", "over"
+SNAPSHOTS: Final = (OF_ALL, OF_OVER)
 #: Where PyTorch looks for its allocator's settings, in any build; the first that is set counts
 #: (``AcceleratorAllocatorConfig::instance``, 2.13).
 ALLOC_CONF: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")

@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .errors import UsageMistake
-from .names import ADVICES, BASE, CACHES, GATE, MARKER, MEASURES, SELECTION, SKIP, WORKER
+from .names import (
+    ADVICES,
+    BASE,
+    CACHES,
+    GATE,
+    MARKER,
+    MEASURES,
+    OF_ALL,
+    OF_OVER,
+    SELECTION,
+    SKIP,
+    SNAPSHOTS,
+    WORKER,
+)
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
@@ -28,6 +41,14 @@ def _update(written: str) -> str:
     if written not in (_UPDATE, _RAISE):  # argparse passes the constant too
         raise argparse.ArgumentTypeError(
             f"{written!r}: write --membudget-update=raise, or a path before --membudget-update"
+        )
+    return written
+
+
+def _snapshots(written: str) -> str:
+    if written not in SNAPSHOTS:
+        raise argparse.ArgumentTypeError(
+            f"{written!r}: write --membudget-snapshots=over, or a path before --membudget-snapshots"
         )
     return written
 
@@ -93,8 +114,9 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "write report.json to DIR",
     ),
     "--membudget-snapshots": (
-        {"action": "store_true"},
-        "with --membudget-report, also write a snapshot of each test that pytorch.org/memory_viz opens",
+        {"metavar": OF_OVER, "nargs": "?", "const": OF_ALL, "type": _snapshots},
+        "with --membudget-report, also write a snapshot of each test that pytorch.org/memory_viz opens; with "
+        "--membudget-snapshots=over of tests on one GPU that are over their budgets, which are run again",
     ),
 }
 

@@ -1,5 +1,6 @@
 """Snapshots in the report's folder: PyTorch's own tools read them, and they say what report.json says."""
 
+import os
 import pickle
 from importlib.metadata import version
 from itertools import accumulate
@@ -331,6 +332,25 @@ TWO = """
     def test_ends():
         hold({ends})
     """
+
+
+def test_one_of_tests_over_their_budgets_is_written_and_named_in_the_failure(session_of):
+    run = session_of(
+        {"test_it.py": TWO.format(grows=1.5, ends=0.25)}, "--membudget", "--membudget-snapshots=over"
+    )
+
+    assert run.rows["test_ends"]["snapshot"] is None
+    assert max(entry["size"] for entry in trace_of(run, "test_grows")) == 1536 * MIB
+    path = run.report_path.parent / run.rows["test_grows"]["snapshot"]
+    said = "".join(run.text("test_grows").split())
+    assert f"Snapshot,forpytorch.org/memory_viz:{os.path.relpath(path, run.folder)}" in said
+
+
+def test_a_path_behind_the_option_is_no_value_of_it(session_of):
+    run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25)}, *ASKED, "test_it.py")
+
+    assert run.status == 4
+    assert "'test_it.py': write --membudget-snapshots=over, or a path before" in run.err
 
 
 def test_without_a_report_there_is_no_folder_for_them(session_of):

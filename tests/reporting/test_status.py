@@ -63,6 +63,43 @@ def test_what_is_said_of_a_test(request, reported, made, changes, level, word, e
     assert one.is_listed == (level != "fine")
 
 
+ROW = {"bytes": GIB, "count": 1, "component": "inputs", "location": "a.py:3", "operator": "aten::ones"}
+
+
+@pytest.mark.parametrize(
+    ("budget", "figures", "more", "to_do"),
+    [
+        (
+            {"components": {"parameters": 4, "activations": 0.5}}, {"holders.1.location": "b.py:2"}, {},
+            "Take 0.50 GiB off activations, first at <b.py:2>, or write "
+            "components={'parameters': 4, 'activations': 1} with a reason.",
+        ),
+        (
+            {"held_gib": 0.5}, {"held": {"bytes": GIB, "holders": [ROW]}}, {},
+            "Take 0.50 GiB off what is held when the body ends, first at <a.py:3>, or write held_gib=1 "
+            "with a reason.",
+        ),
+        (
+            {"host_gib": 1.5}, {"host.holders": [ROW]}, {"host_bytes": 2 * GIB},
+            "Take 0.50 GiB off host memory, first at <a.py:3>, or write host_gib=2 with a reason.",
+        ),
+        ({"components": {"parameters": 4}, "held_gib": 5, "host_gib": 5}, {}, {"host_bytes": GIB}, ""),
+    ],
+    ids=["component", "held", "host", "none"],
+)  # fmt: skip
+def test_what_is_over_besides_the_total_has_its_lines_and_what_to_write(
+    reported, row, figure, budget, figures, more, to_do
+):
+    host = {name: value for name, value in figure().items() if name not in ("host", "timeline")}
+    made = figure({"host": host, **figures})
+
+    one = reported(
+        row(verdict="over", reason="why", limit_bytes=None, budget=budget, estimates=[made], **more)
+    )
+
+    assert one.to_do(quoted) == to_do
+
+
 def test_a_budget_that_is_suggested_is_enough(reported, over, figure):
     odd = figure({"components.rounding": 513, "peak.allocated_bytes": 4 * GIB + 1})
     assert "or write gib=4.1 with" in reported(over(estimates=[odd])).to_do(quoted)

@@ -78,7 +78,8 @@ def test_what_is_held_when_the_body_ends_counts_too():
     first = traced(4, LOSS)
     other = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),))
 
-    assert told(first, other)[1] == [DEPENDS]
+    [caveat] = ask_with_variants(Asked(first, other), REQUEST).report.caveats
+    assert caveat == Caveat(DEPENDS, f"{LOSS.text}; with other answers the figure is 4.0 MiB too")
 
 
 def test_one_that_raises_keeps_its_answer_in_the_next():

@@ -84,11 +84,14 @@ class Device(ABC):
         """Note that the test's body has ended, and its fixtures have not."""
 
     @abstractmethod
-    def end(self, *, metric: str, root: str) -> MemoryReport:
-        """End the test and its fixtures, and return its report. ``root``: paths are relative to it."""
+    def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:
+        """End the test and its fixtures, and return its report. ``root``: paths are relative to it.
+
+        ``records``: keep what ``snapshot`` returns.
+        """
 
     def snapshot(self) -> dict[str, Any] | None:
-        """The run as ``torch.cuda.memory._snapshot`` has it; None without recording or allocations."""
+        """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
         return None
 
     def representative_ranks(self) -> list[int]:

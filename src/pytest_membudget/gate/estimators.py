@@ -103,8 +103,7 @@ def choose_estimators(
         processes=settings.processes or processors(os.environ),
     )
     stand_in = find_stand_in()
-    records = snapshots is not None
-    order = replace(order, stand_in=stand_in, records=records, observes=settings.cache != OFF)
+    order = replace(order, stand_in=stand_in, observes=settings.cache != OFF)
     template = Template(order, start.template)
     card = given or GivenDevice(CUDA)
 

@@ -14,7 +14,7 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR
 from ..comparison.base.sources import Source
 from ..comparison.comparing import Comparing
-from ..names import MARKER
+from ..names import MARKER, OF_ALL, OF_OVER
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
 from ..reporting.terminal.fitting import folded
@@ -66,10 +66,11 @@ class Gate:
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
-        snapshots = self._report_folder if config.getoption("membudget_snapshots") else None
-        self._estimators = choose_estimators(config, settings, start, snapshots)
+        asked = config.getoption("membudget_snapshots")
+        of_all, of_over = (self._report_folder if asked == of else None for of in (OF_ALL, OF_OVER))
+        self._estimators = choose_estimators(config, settings, start, of_all)
         self._comparing = Comparing(source, settings.waivers, start, settings.timeout)
-        self.session = BudgetSession(settings, self._estimators, self._comparing, locking)
+        self.session = BudgetSession(settings, self._estimators, self._comparing, locking, of_over)
         self._locking = locking
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
@@ -176,7 +177,7 @@ class Gate:
         result = item.stash[_RESULT] = self.session.final(item)
         error = reports.error_for(result)
         if error is not None:
-            raise error(reports.failure_text(result))
+            raise error(reports.failure_text(result, self._report_folder))
         if result.verdict in reports.SKIPS:
             pytest.skip(result.reason)
         raise BodyNotRun

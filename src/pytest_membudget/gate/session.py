@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
+from ..results.advice import title_of_change
 from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
 from ..scenarios.items import ScenarioItem
@@ -38,9 +40,16 @@ class BudgetSession:
     """The marked tests of one session and their results."""
 
     def __init__(
-        self, settings: Settings, estimators: Estimators, comparing: Comparing, locking: Locking
+        self,
+        settings: Settings,
+        estimators: Estimators,
+        comparing: Comparing,
+        locking: Locking,
+        snapshots: Path | None,
     ) -> None:
+        """``snapshots``: where tests over their budgets leave one; None for none."""
         self._settings = settings
+        self._snapshots = snapshots
         self._estimators = estimators
         self._comparing = comparing
         self._locking = locking
@@ -109,7 +118,7 @@ class BudgetSession:
     def final(self, item: pytest.Item) -> TestResult:
         """The result of ``item`` with its measurement, or why it has none, and its comparison."""
         result = item.stash[_RESULT] = self._measured(item, self.result_of(item))
-        return self._advised(item, self._compared(result))
+        return self._recorded(item, self._advised(item, self._compared(result)))
 
     def _compared(self, result: TestResult) -> TestResult:
         return self.strict(self._comparing.compare(self._locking.check(result)))
@@ -174,9 +183,20 @@ class BudgetSession:
         test = marked_test(item, self._settings)
         with suppress(MembudgetError):  # the failure says what it is without advice
             bodies = self._estimators.bodies
-            advice = bodies.advise(test, estimate, lambda name: trying(f"{item.nodeid} ({name})"))
+            advice = bodies.advise(
+                test, estimate, lambda name: trying(f"{item.nodeid} with {title_of_change(name)}")
+            )
             return replace(result, advice=advice)
         return result
+
+    def _recorded(self, item: pytest.Item, result: TestResult) -> TestResult:
+        """``result`` with a snapshot, if one is asked for of tests that take too much, as this one does."""
+        test = marked_test(item, self._settings)
+        is_done = result.snapshot is not None or bool(result.snapshot_error)
+        if self._snapshots is None or is_done or not result.exceeds or not test.has_body:
+            return result
+        path, error = self._estimators.bodies.record(test, self._snapshots)
+        return replace(result, snapshot=path, snapshot_error=error)
 
     def skipped(self, item: pytest.Item, reason: str) -> TestResult:
         """The result of a test that pytest skips for ``reason``."""

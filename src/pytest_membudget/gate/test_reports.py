@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNDECIDED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
 from ..reporting.files.junit import PREFIX, figures
 from ..reporting.terminal import failure
-from ..reporting.terminal.fitting import terminal_width
+from ..reporting.terminal.fitting import folded, terminal_width
 from ..results.test_result import TestResult
 
 #: The attribute of a report that has its test's result, which pytest-xdist sends as plain JSON types.
@@ -38,9 +40,13 @@ def reported_by_pytest(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterat
             vars(item).pop("repr_failure", None)
 
 
-def failure_text(result: TestResult) -> str:
-    """Why the test of ``result`` fails, in the width of the terminal."""
-    return failure.failure_text(result, terminal_width())
+def failure_text(result: TestResult, folder: Path | None = None) -> str:
+    """Why the test of ``result`` fails, in the width of the terminal; ``folder``: of the report."""
+    text, width = failure.failure_text(result, terminal_width()), terminal_width()
+    if folder is None or result.snapshot is None:
+        return text
+    path = os.path.relpath(folder / result.snapshot)
+    return "\n".join([text, "", *folded([f"Snapshot, for pytorch.org/memory_viz: {path}"], width)])
 
 
 def attach_result(report: pytest.TestReport, result: TestResult) -> None:

@@ -17,6 +17,8 @@ NOWHERE = "no line of Python"
 
 #: torch/csrc/autograd/generated/Functions.h, 2.13: the nodes' classes.
 _NODE = re.compile(r"\b(?:\w+Backward\d*|AccumulateGrad)\b")
+#: What runs nodes and their hooks (torch/csrc/autograd/engine.h, 2.13).
+_ENGINE = "autograd::Engine::"
 #: ``at::_ops::add_Tensor::call``: what the dispatcher calls, as C++ stacks name it.
 _OPERATOR = re.compile(r"\bat::_ops::(\w+)::")
 #: Operators that allocate for other operators.
@@ -93,6 +95,11 @@ def is_workspace(frames: Frames) -> bool:
 def is_node(place: str) -> bool:
     """Whether a place is a node of autograd's."""
     return _NODE.fullmatch(place) is not None
+
+
+def is_in_backward(frames: Frames) -> bool:
+    """Whether autograd's engine is on the stack: a node runs, or a hook before it."""
+    return any(_ENGINE in str(frame["name"]) for frame in frames)
 
 
 def operator_of(frames: Frames) -> str:

@@ -70,7 +70,8 @@ def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:
         place = _place(cause, str, str).removeprefix("at ")
         source = cause.source if place != shown else None
         shown = place
-        text = f"{place} {_operator(cause, str)}".strip()
+        operator = _operator(cause, partial(cut_middle, width=width - len(f"{_INDENT}  ()")))
+        text = f"{place} {operator}".strip()
         line = f"{_INDENT}{text}"
         if source and len(f"{line}: {source}") > width:
             yield line
@@ -121,8 +122,8 @@ def _at(location: str | None, code: Code) -> str:
     return f"at {code(location)}" if location else "at no line of Python"
 
 
-def staying(report: MemoryReport) -> Iterator[tuple[str, Sequence[Holder]]]:
-    """What is held when the body has ended, and what a step leaves behind: each a title and its rows.
+def staying(report: MemoryReport) -> Iterator[tuple[str, Sequence[Holder], str]]:
+    """What is held when the body has ended, and what a step leaves behind: a title, rows, and what is more.
 
     Not where that is libraries' workspaces alone, which PyTorch keeps.
     """
@@ -131,10 +132,20 @@ def staying(report: MemoryReport) -> Iterator[tuple[str, Sequence[Holder]]]:
         return
     rows = [row for row in held.holders if row.component != WORKSPACES]
     if sum(row.bytes for row in rows) >= _OF_NOTE_BYTES:
-        yield f"Still held when the body ends, {gib_text(held.bytes)}", rows[:_STAYING]
+        shown = rows[:_STAYING]
+        rest = _rest_text([row for row in held.holders if row not in shown])
+        yield f"Still held when the body ends, {gib_text(held.bytes)}", shown, rest
     if held.grown_bytes is not None and held.grown_bytes >= _OF_NOTE_BYTES:
-        grown = f"{signed_size(held.grown_bytes)} after the last step, to what was held after the one before"
-        yield grown, held.grown[:_STAYING]
+        grown = f"After the last step {gib_text(held.grown_bytes)} more is held than after the one before"
+        yield grown, held.grown[:_STAYING], _rest_text(held.grown[_STAYING:])
+
+
+def _rest_text(rows: Sequence[Holder]) -> str:
+    """The sum of ``rows``, which are not shown; empty if there are none."""
+    size = gib_text(sum(row.bytes for row in rows))
+    if rows and all(row.component == WORKSPACES for row in rows):
+        return f"{size}  in workspaces, which PyTorch keeps"
+    return f"{size}  in {len(rows)} more" if rows else ""
 
 
 def change_lines(comparison: Comparison, width: int = 80) -> list[str]:

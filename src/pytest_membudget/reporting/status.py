@@ -28,6 +28,7 @@ from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, changes_text
 from .document import Document
+from .over import Over, over_of
 
 #: The question at a test that takes under 1% of its budget.
 SMALL: Final = "is it what you train?"
@@ -80,6 +81,11 @@ class ReportedTest:
         """By how many bytes the peak is over the budget; 0 if it is within, or if there is none."""
         limit = self.result.limit_bytes
         return max(0, (self.peak_bytes or 0) - limit) if limit is not None else 0
+
+    @property
+    def over(self) -> Over | None:
+        """What is over its budget; None if nothing is."""
+        return over_of(self.result)
 
     @property
     def has_changed(self) -> bool:
@@ -161,20 +167,30 @@ class ReportedTest:
             return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
         if status == GROWN:
             return f"Undo the growth{self._place(code)}, or allow it: max_growth, or a waiver with a reason."
-        if self.excess_bytes and self.level == FAILURE:
-            has_gib = result.budget is not None and result.budget.gib is not None
-            larger = f"write {result.limit_to_write} with a reason" if has_gib else "name a larger card"
-            return f"Take {gib_text(self.excess_bytes)} off{self._place(code)}, or {larger}."
-        return ""
+        return self._allowing(code) if self.level == FAILURE else ""
+
+    def _allowing(self, code: Code) -> str:
+        """What to take off, or to write, where it is over its budget; empty where that is not known."""
+        over, budget = self.over, self.result.budget
+        if over is None:
+            return ""
+        name, value = over.write
+        is_card = not over.of and (budget is None or budget.gib is None)
+        syntax = self.result.syntax
+        limit = self.result.limit_to_write if not over.of else syntax.pair.format(name, syntax.text(value))
+        larger = "name a larger card" if is_card else f"write {limit} with a reason"
+        off = " ".join(filter(None, (f"Take {gib_text(over.bytes)} off", over.of)))
+        return f"{off}{self._place(code)}, or {larger}."
 
     def _place(self, code: Code) -> str:
         location = next((cause.location for cause in self.causes(1)), None)
         return f", first at {code(location)}" if location else ""
 
     def causes(self, most: int) -> list[Cause]:
-        """The causes, the largest first: changes since the base, else the holders of the peak."""
-        figure = self.result.figure
-        found = self.result.findings or (figure.holders if figure is not None else ())
+        """The causes, the largest first: changes since the base, else who holds what is over, or the peak."""
+        figure, over = self.result.figure, self.over
+        holders = figure.holders if figure is not None else ()
+        found = self.result.findings or (over.rows if over is not None else holders)
         return list(found[:most])
 
 

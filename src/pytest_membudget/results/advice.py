@@ -111,6 +111,8 @@ class Change:
     """One change to a test's body."""
 
     name: str
+    title: str
+    """The same in words."""
     lowers: frozenset[str]
     """The components that it can lower."""
     write: str
@@ -127,28 +129,54 @@ class Change:
 
 
 HALF_BATCH: Final = Change(
-    "half_batch", frozenset({ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES}), "{}", needs=None
+    "half_batch",
+    "half the batch",
+    frozenset({ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES}),
+    "{}",
+    needs=None,
 )
-EXPANDABLE_SEGMENTS: Final = Change("expandable_segments", frozenset({CACHED}), "{}", needs=CACHED)
+EXPANDABLE_SEGMENTS: Final = Change(
+    "expandable_segments", "expandable segments", frozenset({CACHED}), "{}", needs=CACHED
+)
 CHANGES: Final = (
     Change(
         "chunked_cross_entropy",
+        "cross entropy in chunks",
         frozenset({ACTIVATIONS, TEMPORARIES}),
         "steps.linear_cross_entropy for {}",
     ),
-    Change("checkpointing", frozenset({ACTIVATIONS}), "{}"),
+    Change("checkpointing", "checkpointing", frozenset({ACTIVATIONS}), "{}"),
     HALF_BATCH,
-    Change("fused", frozenset({TEMPORARIES}), "{}(..., fused=True)", needs=OPTIMIZER_STATES),
-    Change("single_tensor", frozenset({TEMPORARIES}), "{}(..., foreach=False)", needs=OPTIMIZER_STATES),
+    Change("fused", "fused=True", frozenset({TEMPORARIES}), "{}(..., fused=True)", needs=OPTIMIZER_STATES),
+    Change(
+        "single_tensor",
+        "foreach=False",
+        frozenset({TEMPORARIES}),
+        "{}(..., foreach=False)",
+        needs=OPTIMIZER_STATES,
+    ),
     Change(
         "step_in_backward",
+        "the optimizer's step in the backward",
         frozenset({GRADIENTS, TEMPORARIES}),
         "steps.optimizer_in_backward(model, {}), no clipping",
         needs=GRADIENTS,
     ),
-    Change("eight_bit_states", frozenset({OPTIMIZER_STATES}), "{}", needs=OPTIMIZER_STATES),
+    Change(
+        "eight_bit_states",
+        "an optimizer with 8-bit states",
+        frozenset({OPTIMIZER_STATES}),
+        "{}",
+        needs=OPTIMIZER_STATES,
+    ),
     EXPANDABLE_SEGMENTS,
 )
+_TITLES: Final = {change.name: change.title for change in CHANGES}
+
+
+def title_of_change(name: str) -> str:
+    """The change of that name in words."""
+    return _TITLES.get(name, name)
 
 
 def worth_trying(report: MemoryReport, excess: Excess, fixtures: Collection[str]) -> Iterator[Change]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from ..budgets.marked_test import MarkedTest
@@ -61,6 +62,13 @@ class Estimator(Protocol):
         ``say`` is called with the name of each change before it is tried. None if none can be tried.
         """
         return None
+
+    def record(self, test: MarkedTest, folder: Path) -> tuple[str | None, str]:
+        """Run ``test`` again, and leave its snapshot in ``folder``'s ``snapshots``.
+
+        Its path from ``folder``, or None and why it could not be written; neither for several GPUs.
+        """
+        return None, ""
 
     @property
     def trouble(self) -> str:

@@ -1,8 +1,9 @@
 """What a line of inductor's code allocates for, from code as torch 2.13 writes it, shortened."""
 
 import pytest
+import torch
 
-from pytest_membudget.devices.real.compiled_code import kernel_of
+from pytest_membudget.devices.real.compiled_code import _with_lines, inputs_of_results, kernel_of
 
 CODE = """\
 def call(self, args):
@@ -51,6 +52,43 @@ def written(tmp_path):
 )
 def test_a_buffer_is_that_of_the_first_kernel_that_takes_it(written, line, kernel):
     assert kernel_of([frame("_empty_strided_device"), frame("call", written, line)]) == kernel
+
+
+def test_a_result_has_the_inputs_that_decide_it():
+    """By hand: places 0, 1 and 2 are bits 1, 2 and 4; a constant has none."""
+
+    def function(weight, bias, batch):
+        cast = weight.half()
+        return cast + bias, batch * cast, cast.t(), torch.ones(1), 3
+
+    graph = torch.fx.symbolic_trace(function).graph
+
+    assert inputs_of_results(graph) == [0b011, 0b101, 0b001, 0, 0]
+
+
+def test_a_part_for_a_cuda_graph_keeps_its_lines():
+    """Inductor takes the text alone (``define_subgraph_launcher_fn``, 2.13), its lines are then unknown."""
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+    from torch._inductor.utils import IndentedBuffer, LineContext, ValueWithLineMap
+
+    class Wrapper:
+        subgraph_definitions = IndentedBuffer()
+
+    define = _with_lines(PythonWrapperCodegen.define_subgraph_launcher_fn)
+    node, other = object(), object()
+    part = IndentedBuffer()
+    for line in (
+        "def partition_0(args):",
+        LineContext(node),
+        "    buf0 = 1",
+        LineContext(other),
+        "    return",
+    ):
+        part.writeline(line)
+    define(Wrapper, "partition_0", part.getvaluewithlinemap())
+    whole = Wrapper.subgraph_definitions.getvaluewithlinemap()
+
+    assert whole == ValueWithLineMap(part.getvalue(), [(2, node), (3, other)])
 
 
 def test_other_code_has_no_kernel(tmp_path):

@@ -52,6 +52,20 @@ def test_a_stack_without_frames_is_backwards():
     assert (origin.operator, origin.line, origin.is_workspace) == ("backward", None, False)
 
 
+def test_what_a_kernel_needs_to_be_tuned_is_its_own(tmp_path):
+    """Frames as of inductor's runtime/triton_heuristics.py, 2.13: a buffer to clear the cache, copies."""
+    (tmp_path / "tr").mkdir()
+    code = tmp_path / "tr" / f"ctr{'a' * 49}.py"
+    code.write_text("triton_poi_fused_silu_0.run(buf0, 8, stream=raw_stream0)\n")
+    empty = frame("at::_ops::empty_memory_format::call(long)")
+    tuned = [frame("benchmark_gpu"), frame("autotune_to_one_config"), frame("call", str(code), 1)]
+
+    origins = Origins(line_of_user)
+
+    assert origins.of([ALLOCATOR, TENSOR, empty, *tuned]).operator == "tuning of triton_poi_fused_silu_0"
+    assert origins.of([ALLOCATOR, TENSOR, empty, *tuned[1:2]]).operator == "tuning of a kernel"
+
+
 def test_a_stack_is_found_again_without_events_for_audit_hooks():
     """A history has a million frames, and Python calls each hook for each ``id`` (``builtins.id``)."""
     origins = Origins(line_of_user)

@@ -37,7 +37,7 @@ def ledger(events, states, sightings=(), first_nodes=()):
     overlay(
         DeviceHistory(0, tuple(events), segments_after(events), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
-        lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
+        lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames and frames[0]["line"] else None,
         made,
     )
     return made
@@ -153,6 +153,19 @@ def test_a_gradient_of_a_checkpoints_copy_of_its_input_is_none():
     made = ledger([*born(1, 1), *born(2, 1)], [OUTSIDE, RECOMPUTE, BACKWARD], sightings)
 
     assert made.live[2048 * MIB].role is None
+
+
+def test_what_a_hook_allocates_before_a_backward_is_entered_is_of_that_backward():
+    """FSDP2's hook of the loss runs in the engine's thread, which has another backward's number, or none."""
+    engine = [{"filename": "??", "line": 0, "name": "torch::autograd::Engine::thread_main(std::shared_ptr)"}]
+    loss = State(Phase.BACKWARD, line=("/r/train.py", 9))
+    late = [*born(2, "", frames=engine)]
+
+    made = ledger([*born(1, 1), *late, *born(3, 2)], [OUTSIDE, INSIDE, loss])
+    record = made.live[2 * 1024 * MIB]
+
+    assert (record.phase, record.file, record.line) == (Phase.BACKWARD, "/r/train.py", 9)
+    assert (record.role, record.module) == (None, None)
 
 
 def test_what_nobody_has_named_is_unattributed():

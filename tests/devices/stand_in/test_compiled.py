@@ -1,6 +1,7 @@
 """torch.compile on cards that are not there: PyTorch's own compiler, and Triton's, with nothing launched."""
 
 import os
+import re
 from collections import Counter
 
 import pytest
@@ -98,7 +99,9 @@ def rows_of_a_model(folder, whole):
     model = Net(whole).cuda()
     if whole:
         model = torch.compile(model)
-    model(torch.randn(1024, 512, device="cuda")).sum().backward()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        result = model(torch.randn(1024, 512, device="cuda"))
+    result.float().sum().backward()
     ledger = run.end().ledger
     first = Gated.forward.__code__.co_firstlineno
     return [
@@ -113,14 +116,20 @@ def rows_of_a_model(folder, whole):
 def test_a_compiled_region_names_kernels_modules_and_the_users_lines(stand_in, tmp_path, whole):
     """By hand: forward keeps a product of 1024 by 2048 and what a kernel makes of it; backward its gradient.
 
-    Kernels are named as by ``TritonScheduling.define_kernel``, with ``descriptive_names`` of 2.13.
+    Autocast's copies of both weights are kept too. Kernels are named as by ``TritonScheduling.define_kernel``,
+    with ``descriptive_names`` of 2.13, and a number.
     """
-    rows = stand_in(rows_of_a_model, str(tmp_path), whole)
+    rows = {
+        (*where, re.sub(r"_\d+$", "", kernel))
+        for *where, kernel in stand_in(rows_of_a_model, str(tmp_path), whole)
+    }
 
-    assert ["activations", "gated.up", 1, "aten::addmm"] in rows
-    assert ["activations", "gated", 2, "triton_poi_fused_mul_silu_0"] in rows
-    assert ["temporaries", "gated.down", 3, "aten::mm"] in rows
-    assert ["gradients", "gated.down.weight", 3, "aten::mm"] in rows
+    assert ("activations", "gated.up", 1, "aten::addmm") in rows
+    assert ("activations", "gated", 2, "triton_poi_fused_mul_silu") in rows
+    assert ("temporaries", "gated.down", 3, "aten::mm") in rows
+    assert ("gradients", "gated.down.weight", 3, "triton_poi_fused__to_copy") in rows
+    copies = {where[:2] for where in rows if where[0] == "parameters" and "_to_copy" in where[3]}
+    assert copies >= {("parameters", "gated.up"), ("parameters", "gated.down")}
     assert {line for *_, line, _ in rows} <= {1, 2, 3}
 
 
@@ -172,7 +181,14 @@ def test_tuning_chooses_the_same_each_time(stand_in, tmp_path):
 
 def graph_of_a_chain(folder):
     os.environ[INDUCTOR_VARIABLE] = folder
-    compiled = torch.compile(lambda x: ((x * 2).sin() + 1).cos(), mode="reduce-overhead")
+    run = RecordedRun()
+    run.begin()
+
+    def chain(x):
+        y = (x * 2).sin()
+        return (y + 1).cos()
+
+    compiled = torch.compile(chain, mode="reduce-overhead")
     x = torch.empty(MIB, device="cuda")
     peaks = []
     for _ in range(4):
@@ -186,12 +202,14 @@ def graph_of_a_chain(folder):
     pools = [
         [segment["segment_pool_id"][1], segment["total_size"]] for segment in torch.cuda.memory_snapshot()
     ]
-    return peaks, sorted(pools)
+    ledger, first = run.end().ledger, chain.__code__.co_firstlineno
+    rows = [(one.operator, one.line - first) for one in ledger.alive_at(ledger.allocated_peak)]
+    return peaks, sorted(pools), rows
 
 
 def test_cuda_graphs_have_a_pool_of_their_own(stand_in, tmp_path):
     """Steps of ``CUDAGraphTreeManager``: one in the graph's pool without a graph, a recording, replays."""
-    peaks, pools = stand_in(graph_of_a_chain, str(tmp_path))
+    peaks, pools, rows = stand_in(graph_of_a_chain, str(tmp_path))
     # the operand, the result and the L2 cache's buffer; the operand, its copy in the pool and the result
     # before 2.15 each graph has a seed and an offset (CUDAGeneratorImpl.cpp): the empty one that keeps the
     # pool, and the recording; 512 bytes each
@@ -202,3 +220,6 @@ def test_cuda_graphs_have_a_pool_of_their_own(stand_in, tmp_path):
     # 4 MiB are cut from a segment of 20 MiB (kLargeBuffer); a pool that a graph holds keeps all of its own
     small = [[0, 2 * MIB]] if state else []  # kSmallBuffer, of the states
     assert pools == [*small, [0, 20 * MIB], [1, 20 * MIB], [1, 40 * MIB]]
+    kernel = "triton_poi_fused_add_cos_mul_sin_0"
+    assert rows.count([f"tuning of {kernel}", 2]) == 1  # the L2 cache's buffer
+    assert rows.count([kernel, 2]) == 1

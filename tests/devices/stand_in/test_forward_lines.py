@@ -1,6 +1,7 @@
 """Rows of a backward name the line of the forward that they are of, by autograd's sequence numbers."""
 
 import inspect
+import os
 
 import pytest
 import torch
@@ -53,6 +54,25 @@ def test_what_backward_allocates_is_of_the_forwards_line(trace, how):
         ("aten::embedding_dense_backward", line_of("x = self.table(index)")),
         ("aten::mm", line_of("x = x @ self.weight")),
     }
+
+
+def measured():
+    from pytest_membudget.devices.real.device import RealCudaDevice
+
+    device = RealCudaDevice()
+    device.install()
+    device.begin()
+    trained("plain")
+    report = device.end(metric="allocated", root=os.path.dirname(__file__))
+    return [[row.operator, row.location] for row in report.holders if row.component == "gradients"]
+
+
+def test_a_measurement_tells_the_same(stand_in):
+    """A device that follows no values, here on the stand-in's libraries."""
+    found = stand_in(measured, unlimited=True)
+
+    assert ["aten::embedding_dense_backward", line_of("x = self.table(index)")] in found
+    assert ["aten::mm", line_of("x = x @ self.weight")] in found
 
 
 def of_a_view():

@@ -23,6 +23,19 @@ def test_the_verdict_and_what_to_do_come_first(document, row, over):
     assert lines[5].startswith("**What to do:** Take 1.00 GiB off, first at `src/model.py:41`")
 
 
+def test_what_is_over_besides_the_total_is_said_and_its_rows_come_first(document, row, figure):
+    budget = {"components": {"activations": 0.5}}
+    reason = "activations 0.50 GiB over their budget of 0.5 GiB"
+    made = figure({"holders.1.location": "b.py:2"})
+    over = row(verdict="over", reason=reason, limit_bytes=None, budget=budget, estimates=[made])
+    text = markdown(document(over))
+
+    assert "Most is held by: 1.00 GiB activations at `b.py:2` (`aten::mm`)" in text
+    assert f"**over budget**: `{reason}` |" in text
+    unknown = {**over, "budget": {"components": {"activations": 5}}}
+    assert "What to do" not in markdown(document(unknown))
+
+
 def test_changes_that_were_tried_are_listed_with_the_test(document, over, advice):
     text = markdown(document(over(advice=advice)))
 

@@ -54,6 +54,20 @@ def charts(text):
     return json.loads(re.search(r'<script type="application/json" id="charts">(.*?)</script>', text)[1])
 
 
+@needs_libraries
+def test_what_is_over_besides_the_peak_and_who_splits_a_segment_have_rows(document, row, figure):
+    host = {name: value for name, value in figure().items() if name not in ("host", "timeline")}
+    host["holders"][0]["location"] = "offload.py:3"
+    made = figure({"host": host, "holders.0.component": "cached", "holders.0.split_by": "aten::mm, b.py:7"})
+    budget = {"host_gib": 1}
+    over = row(verdict="over", limit_bytes=None, budget=budget, estimates=[made], host_bytes=4 * GIB)
+
+    texts = Elements(page(document(over))).texts
+
+    assert "What holds host memory" in texts
+    assert {"offload.py:3", "aten::mm, b.py:7"} <= set(texts)
+
+
 @pytest.fixture
 def hostile_page(document, hostile_report):
     parts = {key: hostile_report[key] for key in ("tool", "torch", "git", "comparison")}

@@ -70,7 +70,7 @@ def test_changes_that_were_tried_are_listed_with_what_is_enough(text, advice):
         "      3.00 GiB   -1.00 GiB  AdamW(..., fused=True), within",
         "      3.94 GiB   -64.0 MiB  steps.linear_cross_entropy",
         "  steps is pytest_membudget.steps",
-        "  Not tried, the time limit was reached: half_batch",
+        "  Not tried, the time limit was reached: half the batch",
     ]
     assert "What reduces it" not in text(advice={**advice, "trials": []})
 
@@ -130,6 +130,31 @@ def test_a_line_that_holds_twice_has_its_source_once(text):
     ]  # fmt: skip
 
 
+def kept(text, **counts):
+    """The lines below *Still held*, of 1 MiB each: as many holders of a component as ``counts`` says."""
+    rows = [
+        {"bytes": MIB, "count": 1, "component": component, "location": f"a.py:{n}", "operator": "aten::mm"}
+        for component, count in counts.items()
+        for n in range(count)
+    ]
+    size_bytes = MIB * len(rows)
+    said = text({"held": {"bytes": size_bytes, "holders": rows}})
+    return block(said, f"Still held when the body ends, {len(rows)}.0 MiB:")
+
+
+def test_what_is_still_held_adds_up(text):
+    assert kept(text, inputs=7)[-1] == "  2.0 MiB  in 2 more"
+    assert kept(text, inputs=1, workspaces=3)[-1] == "  3.0 MiB  in workspaces, which PyTorch keeps"
+    assert kept(text, inputs=1) == ["  1.0 MiB  inputs", "      a.py:0 (aten::mm)"]
+
+
+def test_a_component_over_its_budget_has_its_own_rows(text):
+    said = text(budget={"gpus": 1, "components": {"activations": 0.5}}, limit_bytes=None)
+
+    assert block(said, "What holds activations:")[0] == "  1.00 GiB  activations"
+    assert "What holds it:" not in said
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_long_names_and_lines_are_cut_to_the_width(text, width):
     long = {
@@ -137,10 +162,14 @@ def test_long_names_and_lines_are_cut_to_the_width(text, width):
         "holders.0.location": "transformers/models/llama/modeling_llama.py:164",
         "holders.0.source": "x = " + "f(" * 80,
         "holders.0.each_bytes": 3 * GIB // 2,
+        "holders.1.operator": f"triton_red_{'_log_softmax' * 12}_0",
     }
-    first, place, source, *_ = block(text(long, width=width))
+    said = text(long, width=width)
+    first, place, source, *_ = block(said)
 
     assert max(map(len, (first, place, source))) == width
+    assert max(map(len, said.splitlines())) == width
+    assert "_softmax_0)" in said
     assert first.endswith(".weight")
     assert place.strip() == "transformers/models/llama/modeling_llama.py:164 (aten::empty)"
     assert source.endswith("…")

@@ -1,6 +1,7 @@
 """What inductor knows of the code that it writes: for which kernel a line allocates, and in which module.
 
-The user's line is in PyTorch's own stacks, behind the line of the written code.
+The user's line is in PyTorch's own stacks, behind the line of the written code. What its kernels compute from
+parameters alone, no operator tells: the graph that it compiles does.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import linecache
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, reduce
+from itertools import count
+from operator import or_
 from typing import Any, Final, NamedTuple
 
 from ...allocator.history import Frames
+from ...tracking.roles.computed import Computed
 from ...tracking.running_code.replaced import Replacement
 from ...tracking.running_code.source import is_compiled
 from ..after_import import after_import
@@ -21,7 +25,17 @@ from ..torch_parts import check_parts
 #: (module, attribute path, what it is for): see ``devices/torch_parts.py``.
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._inductor.graph", "GraphLowering._compile_to_module_lines", "the modules of compiled code"),
+    (
+        "torch._inductor.codegen.wrapper",
+        "PythonWrapperCodegen.define_subgraph_launcher_fn",
+        "its parts' lines",
+    ),
+    ("torch._inductor.utils", "IndentedBuffer", "lines of compiled code"),
+    ("torch._inductor.utils", "LineContext", "lines of compiled code"),
+    ("torch._inductor.utils", "ValueWithLineMap", "lines of compiled code"),
 )
+#: Inductor's method that runs a kernel with several configurations (runtime/triton_heuristics.py, 2.13).
+_TUNING: Final = "autotune_to_one_config"
 
 # what inductor writes: torch/_inductor/codegen/wrapper.py, 2.13
 _ALLOCATION = re.compile(r"\s*(\w+) = empty_strided\w*\(")
@@ -44,11 +58,19 @@ class _Line(NamedTuple):
 
 #: by written file
 _modules: dict[str, Sequence[_Line]] = {}
+#: who notes what compiled code gives
+_notes: list[Computed] = []
 
 
-def follow_inductor() -> None:
-    """From here on keep the modules of what is compiled."""
+def follow_inductor(computed: Computed) -> None:
+    """From here on keep the modules of what is compiled, and have ``computed`` note what that gives."""
+    _notes.append(computed)
     after_import("torch._inductor.graph", _follow)
+
+
+def leave_inductor(computed: Computed) -> None:
+    """``computed`` no longer notes anything."""
+    _notes.remove(computed)
 
 
 def module_of(frames: Frames) -> str | None:
@@ -72,19 +94,78 @@ def kernel_of(frames: Frames) -> str:
     return ""
 
 
+def tuned_kernel(frames: Frames) -> str:
+    """The kernel that runs to be tuned, with copies of what it writes to; empty where none does."""
+    if not any(frame["name"] == _TUNING for frame in frames):
+        return ""
+    for frame in frames:
+        if is_compiled(str(frame["filename"])):
+            return _called_in(linecache.getline(str(frame["filename"]), int(frame["line"]))) or "a kernel"
+    return "a kernel"
+
+
 def _follow(graph: Any) -> None:
     if not hasattr(graph.GraphLowering._compile_to_module_lines, "replacement"):
         check_parts(PARTS)
+        from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
         Replacement(graph.GraphLowering, "_compile_to_module_lines", _keeping)
+        Replacement(PythonWrapperCodegen, "define_subgraph_launcher_fn", _with_lines)
+
+
+def _with_lines(define: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
+    """``define`` takes a part of a graph for CUDA graphs, of whose lines it forgets what they are for."""
+    from torch._inductor.utils import IndentedBuffer, LineContext, ValueWithLineMap
+
+    def with_lines(wrapper: Any, name: str, part: Any) -> None:
+        text, nodes = IndentedBuffer(), list(part.line_map)
+        for number, line in enumerate(part.value.splitlines(), 1):
+            while nodes and nodes[0][0] <= number:
+                text.writeline(LineContext(nodes.pop(0)[1]))
+            text.writeline(line)
+        whole: Any = text
+        define(wrapper, name, ValueWithLineMap(whole, part.line_map))
+
+    return with_lines
 
 
 def _keeping(compile_lines: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def keep(graph: Any, written: Any) -> Any:
         compiled = compile_lines(graph, written)
         _modules[graph.cache_path] = [_Line(number, _module(node)) for number, node in written.line_map]
+        if not graph.is_backward:
+            compiled.call = _noted(compiled.call, inputs_of_results(graph.module.graph))
         return compiled
 
     return keep
+
+
+def _noted(call: Callable[[list[Any]], Any], inputs: Sequence[int]) -> Callable[[list[Any]], Any]:
+    """``call`` takes a list of its inputs, which it empties: only parameters are held until it returns."""
+
+    def run(args: list[Any]) -> Any:
+        held = [computed.held_in(args) for computed in _notes]
+        results = call(args)
+        for computed, by_place in zip(_notes, held, strict=True):
+            others = ~sum(1 << place for place in by_place)
+            for of, result in zip(inputs, results, strict=False):
+                if of and not of & others:
+                    computed.made(result, [one for place, one in by_place.items() if of >> place & 1])
+        return results
+
+    return run
+
+
+def inputs_of_results(graph: Any) -> Sequence[int]:
+    """Of each result of an FX graph the inputs that decide it: a bit for each, by their places."""
+    bits: dict[Any, int] = {None: 0}
+    places = count()
+    for node in graph.nodes:
+        if node.op == "output":
+            return [bits.get(result, 0) for result in node.args[0]]
+        own = 1 << next(places) if node.op == "placeholder" else 0
+        bits[node] = reduce(or_, (bits[one] for one in node.all_input_nodes), own)
+    return ()
 
 
 def _module(node: Any) -> str | None:
@@ -107,8 +188,12 @@ def _first_kernel(buffer: str, lines: Iterable[str]) -> str:
         alias = _ALIAS.match(text)
         if alias is not None and alias[2] in names:
             names.add(alias[1])
-        elif not names.isdisjoint(re.findall(r"\w+", text)):
-            for call, name in _CALLS:
-                if (found := call.search(text)) is not None:
-                    return name.format(found[1].replace(".", "::"))
+        elif not names.isdisjoint(re.findall(r"\w+", text)) and (called := _called_in(text)):
+            return called
     return ""
+
+
+def _called_in(text: str) -> str:
+    """The kernel that a line of compiled code calls; empty if it calls none."""
+    found = ((name, call.search(text)) for call, name in _CALLS)
+    return next((name.format(one[1].replace(".", "::")) for name, one in found if one is not None), "")

@@ -39,14 +39,9 @@ class RealCudaDevice(Device):
     name = "CUDA"
     is_there = True
 
-    def __init__(
-        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False
-    ) -> None:
-        """``address_of``: the address of a tensor's storage in the allocator's history.
-
-        ``records``: keep what ``snapshot`` returns.
-        """
-        self._run = RecordedRun(address_of, records=records)
+    def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
+        """``address_of``: the address of a tensor's storage in the allocator's history."""
+        self._run = RecordedRun(address_of)
         self._content: dict[str, Any] | None = None
         self._collectives: object = None  # they are followed as long as these are referenced
         self._kernels: object = None
@@ -59,7 +54,8 @@ class RealCudaDevice(Device):
     def install(self) -> None:
         """Record from the initialization of CUDA on, which an import or the test causes."""
         self._run.install()
-        self._kernels = follow_kernels(self._run.observer.roles.computed)
+        observer = self._run.observer
+        self._kernels = follow_kernels(observer.roles.computed, observer.forward_lines.operator_runs)
 
     def card(self) -> dict[str, Any]:
         """The number of devices, and name and size of the current one. Initializes the driver."""
@@ -101,9 +97,9 @@ class RealCudaDevice(Device):
         """Note that the test's body has ended, and its fixtures have not."""
         self._run.body_ended()
 
-    def end(self, *, metric: str, root: str) -> MemoryReport:
+    def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:
         """End the test and its fixtures, and return its report."""
-        recorded = self._run.end()
+        recorded = self._run.end(records=records)
         self._content = recorded.snapshot
         outside_bytes = _outside_bytes(recorded.stats)
         return memory_report(

@@ -39,21 +39,25 @@ _KEY = torch._C.DispatchKey.CUDA
 _CUDA = torch._C.DispatchKeySet(_KEY)
 
 
-def follow_kernels(computed: Computed) -> object:
-    """Have ``computed`` see each kernel of CUDA, as long as the result is referenced."""
+def follow_kernels(computed: Computed, runs: Callable[[], None]) -> object:
+    """Have ``computed`` see each kernel of CUDA, as long as the result is referenced.
+
+    ``runs`` is called before each.
+    """
     library: Any = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
         for name, operator in computing_kernels((aten.copy_.default,)):
             see = computed.seeing(operator)
             if see is not None:
-                seen = _seen(original_kernel(name, operator), see)
+                seen = _seen(original_kernel(name, operator), see, runs)
                 library.impl(name.removeprefix("aten::"), seen, "CUDA")
     return library
 
 
-def _seen(kernel: Kernel, see: See) -> Kernel:
+def _seen(kernel: Kernel, see: See, runs: Callable[[], None]) -> Kernel:
     def run(*args: Any, **kwargs: Any) -> Any:
+        runs()
         try:
             result = kernel(*args, **kwargs)
             see(args, result)

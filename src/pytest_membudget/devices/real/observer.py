@@ -25,7 +25,7 @@ from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
 from .compiled_calls import COMPILED_CALLS, Follower
-from .compiled_code import follow_inductor
+from .compiled_code import follow_inductor, leave_inductor
 from .forward_lines import ForwardLines
 from .run_log import Line, RunLog, State
 
@@ -66,7 +66,7 @@ class RunObserver(Hooks):
         self.modules.install()
         self.roles.install()
         COMPILED_CALLS.add(self._follower)
-        follow_inductor()
+        follow_inductor(self.roles.computed)
         # the engine's entry, under the names by which torch calls it
         callers = torch.autograd.graph, torch.autograd
         return [
@@ -80,6 +80,7 @@ class RunObserver(Hooks):
         self.roles.see_gradients()
         self.log.renew()
         COMPILED_CALLS.discard(self._follower)
+        leave_inductor(self.roles.computed)
         self._backward_modules.remove()
         self.modules.remove()
         self.roles.remove()

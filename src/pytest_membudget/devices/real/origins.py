@@ -9,8 +9,16 @@ from functools import cache
 import torch
 
 from ...allocator.history import Frames
-from ...histories.places import call_of, copied_for, function_of, is_workspace, makes_new_values, operator_of
-from .compiled_code import kernel_of, module_of
+from ...histories.places import (
+    call_of,
+    copied_for,
+    function_of,
+    is_in_backward,
+    is_workspace,
+    makes_new_values,
+    operator_of,
+)
+from .compiled_code import kernel_of, module_of, tuned_kernel
 
 #: The user's line among an event's frames: file and line.
 UsersLine = Callable[[Frames], tuple[str, int] | None]
@@ -32,6 +40,8 @@ class Origin:
     """The operator of that call, if it is another one that copies for it; else empty."""
     module: str | None
     """In compiled code, the path of the module from the compiled one."""
+    in_backward: bool
+    """Whether autograd's engine runs it."""
 
 
 def requesting_function(frames: Frames) -> str:
@@ -39,6 +49,8 @@ def requesting_function(frames: Frames) -> str:
 
     Without one, the innermost function.
     """
+    if tuned := tuned_kernel(frames):
+        return f"tuning of {tuned}"
     return operator_name(operator_of(frames)) or kernel_of(frames) or function_of(frames)
 
 
@@ -69,6 +81,7 @@ class Origins:
                 call_of(frames),
                 operator_name(copied_for(frames)),
                 module_of(frames),
+                is_in_backward(frames),
             )
         return self._read[key]
 

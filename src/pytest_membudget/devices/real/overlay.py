@@ -11,7 +11,7 @@ from ...allocator.starting import Start, start_of
 from ...tracking.cached import UNKNOWN
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
-from .origins import Origins, UsersLine
+from .origins import Origin, Origins, UsersLine
 from .run_log import Seen, State, state_in
 
 
@@ -91,8 +91,8 @@ class _Played:
                 sighting.write(*records, *sighting.args)
 
     def _born(self, number: int, event: HistoryEvent, is_known: bool) -> None:
-        state = self._seen.states[self._state]
         origin = self._origins.of(event.frames)
+        state = self._state_of(origin)
         if origin.call != self._call:
             self.end_call()
             self._call = origin.call
@@ -108,13 +108,25 @@ class _Played:
                 self._copies.append((record, origin.copied_for, from_inputs))
         if origin.is_workspace:
             record.role = components.WORKSPACES
-        elif not is_known:
+        elif not is_known and state.phase is Phase.FORWARD:
             record.role = components.UNATTRIBUTED
         line = origin.line or state.forward or state.line
         if line is not None:
             record.file, record.line = line
         record.address, record.block_bytes = event.address, self._block_bytes(event)
         self.ledger.born(event.address, record)
+
+    def _state_of(self, origin: Origin) -> State:
+        """The state of what allocates now.
+
+        A hook of a backward's tensors, as FSDP2's, may run in its thread before one of ours has entered it.
+        """
+        states = self._seen.states
+        state = states[self._state]
+        if state.phase is not Phase.FORWARD or not origin.in_backward:
+            return state
+        following = (states[number] for number in range(self._state + 1, len(states)))
+        return next((one for one in following if one.phase is Phase.BACKWARD), state)._replace(module=None)
 
     def end_call(self) -> None:
         """A call of an operator has ended: copies that are gone were its own, the others are its result."""

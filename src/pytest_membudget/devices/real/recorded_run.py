@@ -43,14 +43,8 @@ class RunResult:
 class RecordedRun:
     """Records the work of this process on its current device, from ``begin`` to ``end``."""
 
-    def __init__(
-        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False
-    ) -> None:
-        """``address_of``: where a tensor's storage lies, as the allocator's history has it.
-
-        ``records``: keep what a snapshot shows, of every storage.
-        """
-        self._records = records
+    def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
+        """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
         self._is_observed = self._has_begun = False
@@ -102,8 +96,8 @@ class RecordedRun:
         """Record gradients and what is held at the end of the test's body."""
         self.observer.body_ended()
 
-    def end(self) -> RunResult:
-        """End the run and return its result."""
+    def end(self, *, records: bool = False) -> RunResult:
+        """End the run and return its result; ``records``: with its snapshot."""
         device = torch.cuda.current_device()  # by number: a test may have patched torch.cuda.current_device
         torch.cuda.synchronize(device)
         seconds = time.perf_counter() - self._began
@@ -119,7 +113,7 @@ class RecordedRun:
             return RunResult(Ledger(), stats, None, seconds, None)
         ledger = Ledger()
         lives = Lives(ledger)
-        purposes = Purposes(ledger) if self._records else None
+        purposes = Purposes(ledger) if records else None
         seen = self.observer.log.seen()
         overlay(history, seen, self._users_line, ledger)
         shown = None

@@ -42,7 +42,7 @@ REFUSED: Final = (
 
 def made_for(order: Mapping[str, Any]) -> StandInDevice:
     """The device of a worker's order."""
-    return StandInDevice(find_gpu(order["gpu"]), records=order["records"])
+    return StandInDevice(find_gpu(order["gpu"]))
 
 
 class StandInDevice(Device):
@@ -51,14 +51,11 @@ class StandInDevice(Device):
     #: as texts call it
     name = "the stand-in"
 
-    def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
-        """``gpu``: the kind of card that the process was started for.
-
-        ``records``: it keeps what ``snapshot`` returns.
-        """
+    def __init__(self, gpu: Gpu) -> None:
+        """``gpu``: the kind of card that the process was started for."""
         self.gpu = gpu
         self._libraries = StandInLibraries()
-        self._run = RecordedRun(records=records)
+        self._run = RecordedRun()
         self._values = Values(self._run.source, self._run.observer)
         self._host = HostTensors(self._values.following, self._run.observer)
         self._draws = HostDraws()
@@ -146,9 +143,9 @@ class StandInDevice(Device):
         """The test's body has ended, and its fixtures have not."""
         self._run.body_ended()
 
-    def end(self, *, metric: str, root: str) -> MemoryReport:
+    def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:
         """The test has ended, its fixtures with it: what it took."""
-        recorded = self._run.end()
+        recorded = self._run.end(records=records)
         self._content = recorded.snapshot
         nccl = nccl_share(self.gpu, self._ranks.groups.values() if self._ranks is not None else (), metric)
         return memory_report(

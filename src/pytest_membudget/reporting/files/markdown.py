@@ -25,6 +25,7 @@ _IN_FULL = 3
 _VERSIONS = 10
 _LONGEST_DETAILS = 4000
 _LONGEST_REASON = 200
+_WITH_REASON = ("not-comparable", "waived", "expired-waiver")
 _NO_BREAK = "\u00a0"
 _HEADERS = ("test", "takes", "base", "change", "budget", "largest component", "verdict")
 _ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
@@ -125,7 +126,8 @@ def _first_aid(one: ReportedTest, links: Links) -> str:
     if found:
         title = "What grew most" if one.result.findings else "Most is held by"
         lines.append(f"{title}: {_cause(found[0], links)}")
-    lines.append(f"**What to do:** {one.to_do(markdown_code)}")
+    to_do = one.to_do(markdown_code)
+    lines.append(f"**What to do:** {to_do}" if to_do else "")
     return "  \n".join(line for line in lines if line)
 
 
@@ -181,7 +183,9 @@ def _verdict(one: ReportedTest) -> str:
     word = f"**{one.word}**" if one.level == FAILURE else one.word
     word += f" \\{one.result.mark}" if one.result.mark else ""
     reason = one.result.comparison.reason if one.result.comparison is not None else ""
-    shown = reason and one.result.status in ("not-comparable", "waived", "expired-waiver")
+    if one.over is not None and one.over.of and one.level == FAILURE:  # its budget has no column
+        reason = one.result.reason
+    shown = reason and (reason is one.result.reason or one.result.status in _WITH_REASON)
     return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word
 
 
@@ -197,8 +201,9 @@ def _why(one: ReportedTest, links: Links) -> str:
     found = one.causes(_CAUSES)
     listed = [f"- {_cause(cause, links)}" for cause in found]
     body = ["\n".join(listed)] if listed else []
-    for title_of_rows, rows in staying(one.result.figure) if one.result.figure is not None else ():
-        body.append("\n".join([f"{title_of_rows}:", "", *(f"- {_cause(row, links)}" for row in rows)]))
+    for title_of_rows, rows, rest in staying(one.result.figure) if one.result.figure is not None else ():
+        lines = [*(f"- {_cause(row, links)}" for row in rows), *([f"- {rest}"] if rest else [])]
+        body.append("\n".join([f"{title_of_rows}:", "", *lines]))
     advice = one.result.advice
     if advice is not None and advice.trials:
         tried = [f"- {trial_text(trial, advice, markdown_code)}" for trial in advice.trials]

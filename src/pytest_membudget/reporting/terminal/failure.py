@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
-from ...memory_report import MemoryReport
+from ...memory_report import Holder, MemoryReport
 from ...names import MARKER
-from ...results.advice import Advice
+from ...results.advice import Advice, title_of_change
 from ...results.comparison import versions_text
 from ...results.test_result import TestResult
 from ...units import gib_text
 from ...user_input.nodes import PYTHON
 from ..causes import cause_lines, change_lines, enough, signed_size, staying, title_of
+from ..over import over_of
 from .fitting import folded
 
 #: Most holders that a failure lists; report.json has more.
@@ -23,7 +24,8 @@ _WIDTH = 20
 _COLUMN = 26
 #: Most ranks whose totals are listed, the largest first.
 _RANKS = 16
-_TRACED = "traced"
+#: As texts call kinds of figures that they have no better word for.
+_KINDS = {"traced": "estimated"}
 #: Caveats about values assumed in place of unknown data.
 _OF_DATA = (READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN)
 #: ``test_a.py:14``, the user's own line, with the library's line that it leads to where that is another.
@@ -65,20 +67,24 @@ def _figures(row: TestResult, width: int) -> list[str]:
         return []
     if measurement is not None:
         lines = ["", *figures_table(row), *_all_ranks(row.measurements, row.gpus)]
-        lines += _holders(measurement, width)
+        lines += _holders(measurement.holders, width)
     elif estimate.peak_bytes or estimate.host is not None:
         lines = ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
         lines += _all_ranks(row.estimates, row.gpus)
         if row.host_bytes is not None and row.gpus > 1:
             held = gib_text(row.host_bytes)
             lines += ["", f"Host memory of the machine that holds most of it, all its ranks: {held}"]
-        lines += _holders(estimate, width)
+        over = over_of(row)
+        if over is not None and over.write[0] == "components":
+            lines += _holders(over.rows, width, f"What holds {over.of}:")
+        else:
+            lines += _holders(estimate.holders, width)
         if estimate.host is not None and _is_about_host(row):
-            lines += _holders(estimate.host, width, "In host memory:")
+            lines += _holders(estimate.host.holders, width, "In host memory:")
     else:
         return []
-    for title, rows in staying(measurement or estimate):
-        lines += ["", f"{title}:", *cause_lines(rows, width)]
+    for title, rows, rest in staying(measurement or estimate):
+        lines += ["", f"{title}:", *cause_lines(rows, width), *([f"  {rest}"] if rest else [])]
     lines += _listed("Taken for granted", _caveat_lines(estimate.assumptions))
     lines += _listed("Not modelled", _caveat_lines(estimate.not_modelled))
     return [*lines, *_advice(row.advice, width)]
@@ -97,7 +103,8 @@ def _advice(advice: Advice | None, width: int) -> list[str]:
     if any("steps." in trial.write for trial in advice.trials):
         lines.append("  steps is pytest_membudget.steps")
     if advice.untried:
-        lines.append(f"  Not tried, the time limit was reached: {', '.join(advice.untried)}")
+        untried = ", ".join(map(title_of_change, advice.untried))
+        lines += folded([f"  Not tried, the time limit was reached: {untried}"], width)
     return ["", f"{title_of(advice)}:", *lines]
 
 
@@ -154,7 +161,7 @@ def _sizes_line(name: str, estimated: int, measured: int) -> str:
 def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[str]:
     """The components of one rank; with ``shows_host``, those of its host memory in a second column."""
     total, host = estimate.peak_bytes, estimate.host if shows_host else None
-    head = _peak_title(estimate.rank, gpus, "" if estimate.kind == _TRACED else f" ({estimate.kind})")
+    head = _peak_title(estimate.rank, gpus, "" if estimate.kind in _KINDS else f" ({estimate.kind})")
     lines = [f"{head:<{_WIDTH + 25}}{'host memory':>12}" if host is not None else head]
     held_by_host = host.components if host is not None else {}
     for name, size in estimate.components.items():
@@ -190,7 +197,10 @@ def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
     if gpus == 1:
         return []
     largest = sorted(reports, key=lambda report: (-report.peak_bytes, report.rank))
-    lines = ["", f"Ranks by their peaks ({len(reports)} of {gpus} {reports[0].kind}):"]
+    lines = [
+        "",
+        f"Ranks by their peaks ({len(reports)} of {gpus} {_KINDS.get(reports[0].kind, reports[0].kind)}):",
+    ]
     for report in largest[:_RANKS]:
         host = report.host
         held = f"  host {gib_text(host.peak_bytes)}" if host is not None else ""
@@ -201,10 +211,10 @@ def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
     return lines
 
 
-def _holders(estimate: MemoryReport, width: int, title: str = "What holds it:") -> list[str]:
-    if not estimate.holders:
+def _holders(holders: Sequence[Holder], width: int, title: str = "What holds it:") -> list[str]:
+    if not holders:
         return []
-    shown, rest = estimate.holders[:_TOP], estimate.holders[_TOP:]
+    shown, rest = holders[:_TOP], holders[_TOP:]
     others = f"  {gib_text(sum(holder.bytes for holder in rest))}  in {len(rest)} more"
     return ["", title, *cause_lines(shown, width), *([others] if rest else [])]
 

@@ -41,6 +41,18 @@ class Computed:
             if owns_storage(tensor) and (address := _address(tensor)):
                 self._known[address] = False
 
+    def held_in(self, values: Sequence[Any]) -> dict[int, torch.Tensor]:
+        """Those of ``values`` that are parameters or buffers, by their places."""
+        return {place: one for place, one in enumerate(values) if self._known.get(_address(one)) is False}
+
+    def made(self, target: Any, sources: Sequence[torch.Tensor]) -> None:
+        """``target`` was computed from ``sources``, parameters and buffers, alone."""
+        address = _address(target)
+        if address and address not in map(_address, sources):
+            self._known.setdefault(address, True)
+            self._note(Record.note_computed, [target, *sources])
+            self._changed()
+
     def seeing(self, operator: Any) -> See | None:
         """What is to be called after each run of ``operator``; None if it reads no tensor."""
         name = operator._schema.name.partition("::")[2]

@@ -33,7 +33,7 @@ class MeasuringEstimator(Estimator):
     ) -> None:
         """``device``: what makes the workers' device. ``start``: starts a worker."""
         self._environment = environment
-        self._order = replace(order, device=device, template="", records=False, processes=1)
+        self._order = replace(order, device=device, template="", processes=1)
         self._why_not = why_no_cuda(environment) if device == CUDA else None
         self._start = start
         self._workers = Workers(self._order, start=start)

@@ -40,8 +40,6 @@ class Order:
     """The card that modules find while they are imported."""
     timeout: float
     """Seconds for the start, and for each test."""
-    records: bool = False
-    """Whether it records snapshots."""
     device: str = STAND_IN
     """``module:function`` that makes its device."""
     stand_in: StandIn | None = None
@@ -61,7 +59,7 @@ class Order:
 
     def to_json(self) -> dict[str, Any]:
         """The part that the worker's process reads, in plain JSON types."""
-        names = ("dir", "gpu", "cards", "timeout", "records", "device", "observes", "processes", "backend")
+        names = ("dir", "gpu", "cards", "timeout", "device", "observes", "processes", "backend")
         lists = {"args": list(self.args), "files": list(self.files)}
         return {**lists, **{name: getattr(self, name) for name in names}}
 

@@ -46,7 +46,7 @@ class TracingEstimator(Estimator):
         ``snapshots``: the folder in whose ``snapshots`` each test leaves one; None for none.
         ``start``: starts a worker.
         """
-        self._order = replace(order, records=snapshots is not None)
+        self._order = order
         self._cache_for = cache_for
         self._snapshots = snapshots
         self._start = start
@@ -92,6 +92,17 @@ class TracingEstimator(Estimator):
         workers_for = partial(self._workers_for, test, budget)
         return self._trials.advice(workers_for, test, request, report, say)
 
+    def record(self, test: MarkedTest, folder: Path) -> tuple[str | None, str]:
+        """Run ``test`` again, and leave its snapshot in ``folder``'s ``snapshots``."""
+        budget = test.budget
+        if budget is None or budget.gpus > 1:
+            return None, ""
+        try:
+            answer = self._workers_for(test, budget).ask(self._request(test, budget, folder))
+        except WorkerFailure as error:
+            return None, str(error).partition("\n")[0]
+        return (_snapshot_of(test) if answer.has_snapshot else None), answer.snapshot_error
+
     @property
     def trouble(self) -> str:
         """Why estimates could not be cached; empty if they could."""
@@ -119,8 +130,8 @@ class TracingEstimator(Estimator):
         for cache in self._caches:
             cache.close()
 
-    def _request(self, test: MarkedTest, budget: Budget) -> Request:
-        folder = self._snapshots
+    def _request(self, test: MarkedTest, budget: Budget, folder: Path | None = None) -> Request:
+        folder = folder or self._snapshots
         snapshot = os.path.abspath(folder / _snapshot_of(test)) if folder is not None else None
         return Request.of(test, budget, self._order.gpu, snapshot)
 

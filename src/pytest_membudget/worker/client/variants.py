@@ -116,7 +116,8 @@ class _Compared:
 
     def _depending(self, text: str) -> Caveat:
         sizes = [_peak_bytes(one) for one in (self.first, *self.others)]
-        ends = f"{gib_text(min(sizes))} to {gib_text(max(sizes))}"
+        least, most = gib_text(min(sizes)), gib_text(max(sizes))
+        ends = f"{least} to {most}" if least != most else f"{most} too"
         return Caveat(DEPENDS, f"{text}; with other answers the figure is {ends}")
 
 

@@ -157,7 +157,8 @@ class ItemRun:
         root = str(self._item.config.rootpath)
         ended_by_oom = self._trouble is not None and self._trouble.outcome == OUT_OF_MEMORY
         found = self._caveats.found(ended_by_oom=ended_by_oom)
-        report = self._device.end(metric=self._request.metric, root=root)
+        records = self._request.snapshot is not None
+        report = self._device.end(metric=self._request.metric, root=root, records=records)
         skipped = caveats_of(SKIPPED_PART, self._skipped_parts)
         if self._request.snapshot is not None:
             self._snapshot = write_snapshot(Path(self._request.snapshot), self._device.snapshot())
