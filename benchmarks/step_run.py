@@ -120,12 +120,11 @@ def _give_back() -> None:
 
 def _device(order: Mapping[str, Any]) -> Any:
     """What follows the run; None if nothing does."""
-    records = bool(order["history"])
     if order["way"] == "estimated":
         from pytest_membudget.devices.stand_in.device import StandInDevice
         from pytest_membudget.hardware.gpus import find_gpu
 
-        device = StandInDevice(find_gpu(order["gpu"]), records=records)
+        device = StandInDevice(find_gpu(order["gpu"]))
         device.install()
         return device
     if order["way"] == "measured":
@@ -134,7 +133,7 @@ def _device(order: Mapping[str, Any]) -> Any:
         from pytest_membudget.devices.real.device import RealCudaDevice
 
         torch.cuda.init()  # before it the allocator has nothing to note a text with
-        real = RealCudaDevice(records=records)
+        real = RealCudaDevice()
         real.install()
         return real
     return None

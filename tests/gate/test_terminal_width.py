@@ -149,7 +149,7 @@ WHOLE = (
     f"ValueError: {REASON}",
     f"aten::_scaled_dot_product_flash_attention, at {READ}",
     f"{REASON}, its last lines",
-    "Ranks by their peaks (16 of 16 traced):",
+    "Ranks by their peaks (16 of 16 estimated):",
     "disagreement: ",
     "estimate measured ratio",
     "a_program_that_does_not_exist.py",

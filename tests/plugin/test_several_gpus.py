@@ -117,7 +117,7 @@ def test_the_failure_has_the_worst_rank_in_full_and_the_others_in_short(run):
     assert "test_budgets.py:16: mem_budget(gib=1, gpus=2, components={'inputs': 0.75})" in lines
     start = lines.index("Peak memory of rank 1 of 2:")
     assert lines[start + 1 : start + 3] == ["inputs 1.25 GiB 100.0%", "= total 1.25 GiB"]
-    start = lines.index("Ranks by their peaks (2 of 2 traced):")
+    start = lines.index("Ranks by their peaks (2 of 2 estimated):")
     assert lines[start + 1 : start + 3] == ["rank 1 1.25 GiB", "rank 0 0.50 GiB"]
 
 

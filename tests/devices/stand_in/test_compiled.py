@@ -116,8 +116,8 @@ def rows_of_a_model(folder, whole):
 def test_a_compiled_region_names_kernels_modules_and_the_users_lines(stand_in, tmp_path, whole):
     """By hand: forward keeps a product of 1024 by 2048 and what a kernel makes of it; backward its gradient.
 
-    Autocast's copies of both weights are kept too. Kernels are named as by ``TritonScheduling.define_kernel``,
-    with ``descriptive_names`` of 2.13, and a number.
+    Autocast's copies of both weights are kept too. Kernels are named by ``TritonScheduling.define_kernel``,
+    with ``descriptive_names`` of 2.13 and a number.
     """
     rows = {
         (*where, re.sub(r"_\d+$", "", kernel))
