@@ -95,7 +95,7 @@ def _followed(step: Step, device: Any, order: Mapping[str, Any]) -> dict[str, An
     else:
         device.begin(device.gpu, limited=True)
     step.body()
-    report = device.end(metric="allocated", root=order["root"])
+    report = device.end(metric="allocated", root=order["root"], records=bool(order["history"]))
     answer = {"outcome": "ok", "report": report.to_json(), "text": step.text()}
     if order["history"]:
         from .compact_history import compact, write_history

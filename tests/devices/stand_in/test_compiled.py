@@ -101,6 +101,7 @@ def rows_of_a_model(folder, whole):
         model = torch.compile(model)
     with torch.autocast("cuda", dtype=torch.bfloat16, enabled=not whole):
         result = model(torch.randn(1024, 512, device="cuda"))
+    torch.empty(256 * MIB, dtype=torch.uint8, device="cuda")  # the peak of the forward: what backward needs
     result.float().sum().backward()
     ledger = run.end().ledger
     first = Gated.forward.__code__.co_firstlineno
@@ -116,8 +117,8 @@ def rows_of_a_model(folder, whole):
 def test_a_compiled_region_names_kernels_modules_and_the_users_lines(stand_in, tmp_path, whole):
     """By hand: forward keeps a product of 1024 by 2048 and what a kernel makes of it; backward its gradient.
 
-    Of the layer under autocast copies of both weights are kept too. Kernels are named by
-    ``TritonScheduling.define_kernel``, with ``descriptive_names`` of 2.13 and a number.
+    Of the layer under autocast it needs a copy of the last weight too: the batch has no gradient. Kernels are
+    named by ``TritonScheduling.define_kernel``, with ``descriptive_names`` of 2.13 and a number.
     """
     rows = {
         (*where, re.sub(r"_\d+$", "", kernel))
@@ -131,7 +132,7 @@ def test_a_compiled_region_names_kernels_modules_and_the_users_lines(stand_in, t
     copies = {
         path for component, path, _, kernel in rows if (component, kernel[:7]) == ("parameters", "triton_")
     }
-    assert copies == (set() if whole else {"gated.up", "gated.down"})
+    assert copies == (set() if whole else {"gated.down"})
     assert {line for *_, line, _ in rows} <= {1, 2, 3}
 
 
