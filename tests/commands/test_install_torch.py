@@ -96,9 +96,8 @@ class Environment:
         return found[0] if found else None
 
 
-@pytest.fixture
-def environment(tmp_path):
-    found = Environment(tmp_path)
+def with_wheels(folder):
+    found = Environment(folder)
     write_torch(found.index)
     write_torch(found.index, "2.13.0+cpu", None)
     write_torch(found.index, "2.14.0")
@@ -106,27 +105,32 @@ def environment(tmp_path):
     return found
 
 
+@pytest.fixture
+def environment(tmp_path):
+    return with_wheels(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory):
-    """A cache with torch's build, to be copied: each pip takes a second."""
-    found = Environment(tmp_path_factory.mktemp("installed"))
-    write_torch(found.index)
-    write_others(found.index)
-    status, out = found.run()
-    assert status == 0, out
+    """A cache with torch's build, to be copied: each pip takes a second.
+
+    Settings that are meant for the environment do not hold for the folder.
+    """
+    found = with_wheels(tmp_path_factory.mktemp("installed"))
+    constraint = found.folder / "constraints.txt"
+    constraint.write_text("torch==2.13.0+cpu\n")
+    status, found.out = found.run(
+        PIP_CONSTRAINT=str(constraint), PIP_USER="1", PIP_REQUIRE_VIRTUALENV="1", PIP_NO_DEPS="0"
+    )
+    assert status == 0, found.out
     return found
 
 
-def test_the_cuda_build_of_the_environments_version_and_the_cudnn_that_it_requires(environment):
-    status, out = environment.run()
+def test_the_cuda_build_of_the_environments_version_and_the_cudnn_that_it_requires(installation):
+    folder, out = installation.installed / "site-packages", installation.out
 
-    folder = environment.installed / "site-packages"
-    assert status == 0, out
-    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".dist-info") == [
-        "nvidia",
-        "torch",
-        "torchgen",
-    ]
+    installed = {path.name for path in folder.iterdir() if path.suffix != ".dist-info"}
+    assert installed == {"nvidia", "torch", "torchgen"}
     assert "2.13.0+cu130" in (folder / "torch/version.py").read_text()
     assert list(folder.glob("torch/__pycache__/version.*.pyc"))
     assert (folder / "nvidia/cudnn/lib/libcudnn.so.9").read_text() == "9.20.0.48"
@@ -136,17 +140,6 @@ def test_the_cuda_build_of_the_environments_version_and_the_cudnn_that_it_requir
         in out
     )
     assert f"workers import torch 2.13.0+cu130 from {folder.parent}: 0.0 GB" in out
-
-
-def test_settings_that_are_meant_for_the_environment_do_not_hold_for_the_folder(environment):
-    constraint = environment.folder / "constraints.txt"
-    constraint.write_text("torch==2.13.0+cpu\n")
-
-    status, out = environment.run(
-        PIP_CONSTRAINT=str(constraint), PIP_USER="1", PIP_REQUIRE_VIRTUALENV="1", PIP_NO_DEPS="0"
-    )
-
-    assert status == 0, out
 
 
 def test_what_is_there_is_not_installed_again(installation):

@@ -15,7 +15,8 @@ ITEMS = """
     import torch
 
     budget = pytest.mark.mem_budget(gib=16 / 1024)
-    ODD = ["\\u2603/\\\\:*?<>|", "é" * 5000, "x" * 10240, "\\ud800", "two\\nlines", "..", "CON", ""]
+    ODD = ["\\u2603/\\\\:*?<>|", "é" * 5000, "x" * 10240, "\\ud800", "two\\nlines", "..", "CON", "",
+        "a/b", "A/b", "with space"]
 
 
     def hold(mib):
@@ -23,7 +24,7 @@ ITEMS = """
 
 
     @budget
-    @pytest.mark.parametrize("number", range(8), ids=ODD)
+    @pytest.mark.parametrize("number", range(11), ids=ODD)
     def test_odd_name(number):
         kept = hold(8)
 
@@ -187,7 +188,7 @@ def test_names_of_any_kind_have_files_of_their_own(run):
     rows = [row for row in run.report["tests"] if "::test_odd_name[" in row["nodeid"]]
     files = [row["snapshot"] for row in rows]
 
-    assert len(rows) == len(set(files)) == 8
+    assert len(rows) == len({file.lower() for file in files}) == 11
     for row in rows:
         assert row["verdict"] == "within"
         assert row["estimates"][0]["peak"]["allocated_bytes"] == 8 * MIB
@@ -240,4 +241,4 @@ def test_nothing_is_lost(run):
     assert run.status == 1
     assert "INTERNALERROR" not in run.out + run.err
     assert len(run.rows) == len(run.cases)
-    assert len(run.rows) == len(bad_bodies.HARMLESS) + len(bad_bodies.HARMFUL) + 8 + 2 + 4 + 1 + 3 + 2 + 2
+    assert len(run.rows) == len(bad_bodies.HARMLESS) + len(bad_bodies.HARMFUL) + 11 + 2 + 4 + 1 + 3 + 2 + 2

@@ -27,9 +27,10 @@ BUDGETS = """
     """
 #: It has memory of its own where there is a device when it is imported.
 CONFTEST = """
-    import torch
+    import sys
 
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")  # which a worker has imported before
+    if torch is not None and torch.cuda.is_available():
         OF_THE_CONFTEST = torch.empty(2**22, dtype=torch.uint8, device="cuda")
     """
 #: A locale without UTF-8.

@@ -44,10 +44,11 @@ FILES = {
         import pytest
         import torch
 
-        @pytest.mark.mem_budget(gib=1)
-        def test_a_run_is_continued(tmp_path):
+        if torch.cuda.is_available():  # once, in the process that each run is a copy of
             from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
+        @pytest.mark.mem_budget(gib=1)
+        def test_a_run_is_continued(tmp_path):
             config = LlamaConfig(
                 hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                 num_key_value_heads=4, vocab_size=8000, max_position_embeddings=64,
