@@ -179,3 +179,22 @@ def test_who_listened_for_deaths_before_still_does():
     ledger.born(1, record)
     ledger.died(1)
     assert heard == [record]
+
+
+def test_a_copy_is_what_its_parameter_is_in_the_end_though_it_has_died_before():
+    """Its gradient is seen when the first backward ends: until then the parameter is a frozen one."""
+    ledger = Ledger()
+    lives = Lives(ledger)
+    weight, copy = (Record(size, "", Phase.FORWARD, size) for size in (8, 4))
+    weight.role, copy.computed_from = components.PARAMETERS, weight
+    ledger.born(1, weight)
+    ledger.born(2, copy)
+    ledger.mark()
+    ledger.died(2)
+    ledger.end_backward()
+    weight.note_trained()
+
+    timeline = lives.timeline(2)
+
+    at_peak = timeline.moments.index(2)
+    assert {name: sizes[at_peak] for name, sizes in timeline.components.items()} == {"parameters": 12}

@@ -41,6 +41,8 @@ class Lives:
         self._kinds = bytearray()
         self._bytes = array("q")
         self._phases = bytearray()
+        #: copies that have died: what they are of may be trained later
+        self._copies: list[Record] = []
 
     def timeline(self, peak_at: int) -> Timeline | None:
         """The timeline so far, with ``peak_at`` among its points. None if nothing was allocated.
@@ -50,8 +52,8 @@ class Lives:
         if peak_at < 0:
             return None
         self._extend()
-        for record in self._ledger.live.values():
-            self._add(record)
+        for record in (*self._ledger.live.values(), *self._copies):
+            self._enter(record)
         starts, within_bytes = self._closest(peak_at)
         values = list(self._values_at(self._shown(starts, peak_at)))
         named = {name: tuple(row[number] for row in values) for name, number in _NUMBER_OF.items()}
@@ -59,8 +61,13 @@ class Lives:
         return Timeline(tuple(starts), held, peak_at, within_bytes, self._phase_changes())
 
     def _add(self, record: Record) -> None:
-        """Note the birth of ``record``, and its death if it has died."""
         self._extend()
+        self._enter(record)
+        if record.computed_from is not None:
+            self._copies.append(record)
+
+    def _enter(self, record: Record) -> None:
+        """Note the birth of ``record``, and its death if it has died."""
         kind = _NUMBER_OF[self._ledger.component_of(record)]
         self._phases[record.birth] = _PHASE_NUMBERS[record.phase]
         self._kinds[record.birth], self._bytes[record.birth] = kind, record.requested_bytes

@@ -81,7 +81,7 @@ class Computed:
             address = _address(target)
             if not all(map(self._known.__contains__, addresses)) or _is_expanded(write, sources):
                 self._written(target, is_new=write is Record.note_computed and address not in addresses)
-            elif address not in addresses:
+            elif address and address not in addresses:  # without one it is nobody's: an empty tensor
                 self._known.setdefault(address, True)
                 self._note(write, [target, *sources])
                 self._changed()
