@@ -83,3 +83,29 @@ def test_without_a_selected_test_nothing_is_asked_of_a_worker(session_of):
 
     assert run.status == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "exists only where" not in run.out
+
+
+NO_BUDGET = """
+    import os
+    import time
+    from pathlib import Path
+
+    def templates():
+        children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text().split()
+        named = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+        return [pid for pid, name in named.items() if b"pytest_membudget.worker.template" in name]
+
+    def test_plain():
+        end = time.monotonic() + 20
+        while not templates() and time.monotonic() < end:
+            time.sleep(0.05)
+        (pid,) = templates()
+        time.sleep(2)
+        assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
+    """
+
+
+def test_with_xdist_too_torch_is_imported_for_files_with_budgets_alone(session_of):
+    run = session_of({"test_plain.py": NO_BUDGET}, "--membudget", "-n1", is_cold=True)
+
+    assert run.outcomes == {"test_plain": "passed"}, run.out

@@ -95,10 +95,30 @@ HANGS = """
     """
 
 
+#: The worker has not begun to answer.
+IMPORTS = """
+    import os
+    import sys
+    import time
+    from pathlib import Path
+
+    import pytest
+    if any("pytest_membudget.worker" in text for text in sys.orig_argv):
+        Path("pid").write_text(str(os.getpid()))
+        time.sleep(2)
+    @pytest.mark.mem_budget(gib=1)
+    def test_empty():
+        pass
+    """
+
+
 @pytest.mark.usefixtures("warm_processes")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_session_leaves_no_process_and_no_folder_behind(tmp_path, write_all, number):
-    write_all(tmp_path, {"test_budgets.py": HANGS})
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [(HANGS, signal.SIGINT), (HANGS, signal.SIGTERM), (HANGS, signal.SIGKILL), (IMPORTS, signal.SIGKILL)],
+)
+def test_an_interrupted_session_leaves_no_process_and_no_folder_behind(tmp_path, write_all, text, number):
+    write_all(tmp_path, {"test_budgets.py": text})
     command = [sys.executable, "-m", "pytest", "--membudget"]
     env = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     (tmp_path / "temporary").mkdir()

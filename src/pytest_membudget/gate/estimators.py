@@ -57,11 +57,14 @@ class Estimators:
         """Begin with ``files``, those of the tests with a body that will run."""
         self.bodies, self.measurer = self._begin(files, collected)
 
-    def begin_template(self) -> str:
-        """Prepare for workers while the session collects; returns where this and other processes get them."""
+    def begin_template(self, *, waits: bool = False) -> str:
+        """Prepare for workers while the session collects; returns where this and other processes get them.
+
+        ``waits``: until another process prepares for them too.
+        """
         if self._template is None:
             return ""
-        self._template.begin()
+        self._template.begin(waits=waits)
         return self._template.address
 
     def close(self) -> None:

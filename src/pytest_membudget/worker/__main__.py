@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import shutil
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +39,7 @@ def main_of_worker(read_fd: int, write_fd: int, prepared: Prepared | None = None
     """As ``main``; ``prepared``: in a copy of the template, which has done that."""
     channel = Channel(read_fd, write_fd)
     flush_each_line()
-    status = 1
+    status, own, order = 1, os.getpid(), None
     try:
         order = channel.receive()
         if order is not None:
@@ -47,6 +49,8 @@ def main_of_worker(read_fd: int, write_fd: int, prepared: Prepared | None = None
     except BaseException as error:
         _fail(channel, f"{type(error).__name__} in the worker: {error}\n{traceback.format_exc()}")
     finally:
+        if order is not None and os.getpid() == own:  # not in a process that the test has forked
+            _remove_scratch(order)
         # at once: threads of autograd's engine may run, and atexit handlers are of libraries of the test's
         leave(status)
 
@@ -90,6 +94,14 @@ def prepare(order: dict[str, Any]) -> Prepared:
     device.install()
     check_once(device)
     return Prepared(device, observer)
+
+
+def _remove_scratch(order: dict[str, Any]) -> None:
+    """Remove the folder of temporary files: the session may be gone. That of all ranks goes with the last."""
+    shutil.rmtree(order["scratch"], ignore_errors=True)
+    if _is_rank(order):
+        with suppress(OSError):  # others have theirs in it
+            os.rmdir(os.path.dirname(order["scratch"]))
 
 
 def _is_rank(order: dict[str, Any]) -> bool:

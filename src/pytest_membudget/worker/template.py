@@ -48,11 +48,20 @@ def main(read_fd: int, write_fd: int) -> None:
         if order is not None:
             listener = socket.socket(fileno=order["listener"])
             try:
-                _Template(session, listener, environment, prepare(order)).serve()
+                if not order["waits"] or _is_asked(session, listener):
+                    _Template(session, listener, environment, prepare(order)).serve()
             finally:
                 shutil.rmtree(order["scratch"], ignore_errors=True)  # the session was killed
     finally:
         leave(1)
+
+
+def _is_asked(session: Channel, listener: socket.socket) -> bool:
+    """Wait until somebody comes to the ``listener``; whether that was before the session has ended."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(session.read_fd, selectors.EVENT_READ)
+        selector.register(listener, selectors.EVENT_READ)
+        return session.read_fd not in [key.fd for key, _ in selector.select()]
 
 
 class _Template:

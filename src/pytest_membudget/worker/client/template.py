@@ -29,21 +29,35 @@ class Template:
         self._order = order
         self._started: tuple[subprocess.Popen[bytes], Channel] | None = None
         self._folder = ""
+        self._is_awake = False
         #: the path of the socket at which it is asked; empty before ``begin``
         self.address = address
 
-    def begin(self) -> None:
-        """Start it, if there is none."""
-        if self.address:
-            return
-        self._folder = tempfile.mkdtemp(prefix="membudget-")
-        self.address = str(Path(self._folder, "template"))
+    def begin(self, *, waits: bool = False) -> None:
+        """Start it, if there is none. ``waits``: until another process begins the one that is here too."""
+        if not self.address:
+            self._folder = tempfile.mkdtemp(prefix="membudget-")
+            try:
+                self._start(waits=waits)
+            finally:
+                if self._started is None:
+                    self._forget()
+        elif self._started is None and not self._is_awake:
+            self._is_awake = True
+            with (
+                suppress(OSError),
+                socket.socket(socket.AF_UNIX) as connection,
+                _bindable(self.address) as path,
+            ):
+                connection.connect(path)  # that is all it waits for
+
+    def _start(self, *, waits: bool) -> None:
+        address = str(Path(self._folder, "template"))
         with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as output:
             try:
-                with _bindable(self.address) as address:
-                    listener.bind(address)
+                with _bindable(address) as path:
+                    listener.bind(path)
             except OSError:  # a folder that has no sockets: workers are then started one by one
-                self._forget()
                 return
             listener.listen()
             _, channel = self._started = start_process(
@@ -53,9 +67,10 @@ class Template:
                 import_path=worker_import_path(self._order),
                 inherited=[listener.fileno()],
             )
-            order = {**self._order.to_json(), "scratch": self._folder, "listener": listener.fileno()}
+            self.address = address
+            own = {"scratch": self._folder, "listener": listener.fileno(), "waits": waits}
             with suppress(BrokenPipeError):  # it has ended: workers find nobody to ask
-                channel.send(order)
+                channel.send({**self._order.to_json(), **own})
 
     def close(self) -> None:
         """End it; workers that it has made are ended by those who use them."""

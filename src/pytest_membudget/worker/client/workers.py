@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -34,9 +34,12 @@ class Worker:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._collecting = False
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        self._scratch = tempfile.mkdtemp(prefix="membudget-")
-        self._process, self._channel = self._started()
+        with ExitStack() as made:
+            self._output = made.enter_context(tempfile.TemporaryFile())
+            self._scratch = tempfile.mkdtemp(prefix="membudget-")
+            made.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            self._process, self._channel = self._started()
+            self._made = made.pop_all()  # until ``close``
         #: requests that were sent and not answered yet, by number; answers arrive in completion order
         self.pending: dict[int, Request] = {}
         self._numbers = itertools.count(1)
@@ -86,8 +89,7 @@ class Worker:
     def close(self) -> None:
         """Kill the process and the tests that it runs."""
         end_process(self._process, self._channel)
-        self._output.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._made.close()
 
     def _begin(self) -> None:
         with suppress(BrokenPipeError):  # messages that it sent before it ended are read below
