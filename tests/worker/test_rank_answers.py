@@ -122,7 +122,8 @@ class Ranks:
             **(self._identical_ranks if rank == 0 else {}),
         )
         outcome = self._outcomes.get(rank, {})
-        return replace(answer, **(outcome(self.told[rank]) if callable(outcome) else outcome))
+        found = outcome(self.told[rank]) if callable(outcome) else outcome
+        return replace(answer, has_exchanged=not found.keys().isdisjoint(("broadcasts", "unheard")), **found)
 
     def _report(self, rank):
         host_bytes = self._host.get(rank)
@@ -175,7 +176,7 @@ def test_ranks_that_are_named_are_asked_and_no_others():
     [
         (None, {0: {}, 7: {"0": "sent"}}),
         ([5, 0], {0: {}, 5: {"0": "sent"}}),
-        ([5, 6], {5: {}, 6: {"5": ""}}),
+        ([5, 6], {5: {}, 6: {}}),
     ],
 )
 def test_the_others_get_what_the_first_broadcasts(named, told):
@@ -185,7 +186,7 @@ def test_the_others_get_what_the_first_broadcasts(named, told):
     answer_of_ranks(Budget(gib=1, gpus=8, ranks=named), ranks, expected.update)
 
     assert ranks.told == told
-    assert {rank: json.loads(text) for rank, text in expected.items()} == dict([*told.items()][1:])
+    assert {rank: json.loads(text or "{}") for rank, text in expected.items()} == dict([*told.items()][1:])
 
 
 def unheard(*others, **sent):

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.errors import WorkerFailure
@@ -59,8 +61,25 @@ def test_who_ends_a_worker_is_found_by_asking_each_of_those_that_ran_alone():
 def test_ranks_are_asked_ahead_as_soon_as_they_are_known():
     workers = ScriptedWorkers(holds=3)
 
-    assert verdicts(workers, [("a", "t.py", 8), ("b", "t.py", 8)]) == ["within"] * 2
+    assert verdicts(workers, [("a", "t.py", 4), ("b", "t.py", 4)]) == ["within"] * 2
     assert workers.sent == [[("a", 0), ("b", 0), ("a", 1), ("a", 3), ("b", 1), ("b", 3)]]
+
+
+def test_the_last_rank_runs_beside_the_first_if_nothing_else_waits():
+    workers = ScriptedWorkers(holds=2)
+
+    assert verdicts(workers, [("a", "t.py", 4)]) == ["within"]
+    assert workers.sent == [[("a", 0), ("a", 3), ("a", 1)]]
+
+
+@pytest.mark.parametrize(("rank", "told"), [(0, ["", '{"0": ""}']), (3, [""])])
+def test_a_last_rank_that_may_need_what_the_first_sends_runs_again_with_it(rank, told):
+    workers = ScriptedWorkers(
+        lambda request: replace(traced(request), has_exchanged=request.rank == rank), holds=2
+    )
+
+    assert verdicts(workers, [("a", "t.py", 4)]) == ["within"]
+    assert [request.received for request in workers.workers[0].sent if request.rank == 3] == told
 
 
 def test_where_each_file_has_its_own_worker_no_other_files_tests_are_sent():

@@ -102,6 +102,10 @@ class Device(ABC):
         """What this rank has broadcast and given to the others."""
         return ""
 
+    def has_exchanged(self) -> bool:
+        """Whether this rank has sent values to others, or asked for theirs; else it needs none of them."""
+        return False
+
     def unheard(self) -> list[int]:
         """The ranks whose values may decide what this one did, and of which it got nothing."""
         return []

@@ -111,6 +111,8 @@ class Answer(JsonObject):
     """What is assumed of the ranks that do not run."""
     broadcasts: str = ""
     """What the rank has broadcast and given to others."""
+    has_exchanged: bool = False
+    """Whether it has sent values to other ranks, or asked for theirs."""
     unheard: tuple[int, ...] = ()
     """Ranks whose values may decide what it did, and of which it got nothing."""
     has_met: bool = False

@@ -183,6 +183,10 @@ class StandInDevice(Device):
         """What this rank has broadcast and given, as text."""
         return self._ranks.broadcasts() if self._ranks is not None else ""
 
+    def has_exchanged(self) -> bool:
+        """Whether this rank has sent values to others, or asked for theirs."""
+        return self._ranks is not None and self._ranks.has_exchanged()
+
     def unheard(self) -> list[int]:
         """Ranks whose values may decide what this one did, and of which it got nothing."""
         return self._ranks.unheard() if self._ranks is not None else []

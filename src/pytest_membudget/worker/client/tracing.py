@@ -20,7 +20,7 @@ from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.answer import Answer, Request, failed, read_answer
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
-from ..ranks.rank_answers import answer_of_ranks, first_rank
+from ..ranks.rank_answers import answer_of_ranks, first_rank, last_rank
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
 from .variants import ask_with_variants
@@ -168,7 +168,12 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
     def expect(received: Mapping[int, str]) -> None:
         workers.expect([request.of_rank(rank, budget.gpus, received[rank]) for rank in received], next_=True)
 
-    return answer_of_ranks(budget, ask, expect)
+    first, last = (request.of_rank(rank, budget.gpus) for rank in (first_rank(budget), last_rank(budget)))
+    workers.expect_where_idle(last, first)
+    try:
+        return answer_of_ranks(budget, ask, expect)
+    finally:
+        workers.forget(last)
 
 
 def _snapshot_of(test: MarkedTest) -> str:

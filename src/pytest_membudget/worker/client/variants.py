@@ -66,6 +66,7 @@ def _together(first: Answer, others: Sequence[Answer]) -> Answer:
         representatives=first.representatives,
         rank_caveats=first.rank_caveats,
         broadcasts=first.broadcasts,
+        has_exchanged=first.has_exchanged,
         unheard=first.unheard,
         has_met=first.has_met,
         has_snapshot=first.has_snapshot,

@@ -178,10 +178,21 @@ class Workers:
         """Announce requests that ``ask`` will be called with: after those announced before, or ``next_``."""
         if self._order.processes == 1:
             return
+        new = [one for one in requests if one not in self._ahead and not self._is_pending(one)]
+        for one in new:
+            self.forget(one)
         if next_:
-            self._expected.extendleft(requests[::-1])
+            self._expected.extendleft(new[::-1])
         else:
-            self._expected += requests
+            self._expected += new
+
+    def expect_where_idle(self, request: Request, asked: Request) -> None:
+        """Announce ``request``, which ``ask`` may not be called with, if nothing but ``asked`` waits."""
+        if not {*self._expected} - {asked}:
+            self.expect([request])
+
+    def _is_pending(self, request: Request) -> bool:
+        return self._worker is not None and request in self._worker.pending.values()
 
     def forget(self, request: Request) -> None:
         """``ask`` will not be called with ``request``, though it was expected."""
@@ -193,8 +204,7 @@ class Workers:
         if request in self._expected:
             self._expected.remove(request)
         answer = self._ahead.pop(request, None)
-        is_pending = self._worker is not None and request in self._worker.pending.values()
-        if answer is None and not is_pending and (found := self._found(request)) is not None:
+        if answer is None and not self._is_pending(request) and (found := self._found(request)) is not None:
             return found
         self.asked += 1
         refusal = self._refusals.get(None) or self._refusals.get(request.file)

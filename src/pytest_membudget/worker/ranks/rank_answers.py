@@ -101,6 +101,12 @@ def first_rank(budget: Budget) -> int:
     return 0 if named is None or 0 in named else min(named)
 
 
+def last_rank(budget: Budget) -> int:
+    """A rank that runs whatever the first one's run says: the last."""
+    named = budget.named_ranks
+    return budget.gpus - 1 if named is None else max(named)
+
+
 class _Ranks:
     """The ranks that have run, and those whose values they needed."""
 
@@ -131,7 +137,12 @@ class _Ranks:
         return self._announced
 
     def _received(self, rank: int) -> str:
-        """What the others have sent ``rank`` so far."""
+        """What the others have sent ``rank`` so far; empty where no rank sends or asks for anything.
+
+        So a rank that is asked before the first has answered is asked the same.
+        """
+        if not any(answer.has_exchanged for answer in self.answers.values()):
+            return ""
         others = {str(one): answer.broadcasts for one, answer in self.answers.items() if one != rank}
         return json.dumps(others) if others else ""
 
@@ -141,10 +152,10 @@ class _Ranks:
         If it sends others something else then, those run again: once, as they may do the same.
         """
         is_announced = rank in self._announced
-        known = self._senders if is_announced else frozenset(self.answers)
-        first = self.answers[rank] = self._ask(
-            rank, self._announced[rank] if is_announced else self._received(rank)
-        )
+        senders = self._senders if is_announced else frozenset(self.answers)
+        received = self._announced[rank] if is_announced else self._received(rank)
+        known = senders if received else frozenset()
+        first = self.answers[rank] = self._ask(rank, received)
         unheard = [one for one in first.unheard if one not in known]
         for other in unheard:
             if other not in self.answers:

@@ -54,6 +54,8 @@ class Broadcasts:
         self._guessed: dict[Place, None] = {}
         #: whether objects have gone from rank to rank
         self.was_used = False
+        #: whether this rank has sent anything, or asked for what others send: else that decides nothing
+        self.has_exchanged = False
 
     def sent(self) -> str:
         """All that this rank has sent, as text; empty unless another could use it."""
@@ -62,6 +64,7 @@ class Broadcasts:
 
     def tensors(self, group: Any, root: int, tensors: Sequence[torch.Tensor]) -> None:
         """``tensors`` are broadcast from ``root``, a rank of ``group``."""
+        self.has_exchanged = True
         sender = dist.get_process_group_ranks(group)[root]
         if sender == self._rank:
             self._sent.append((group.group_name, [self._numbers(tensor) for tensor in tensors]))
@@ -95,7 +98,7 @@ class Broadcasts:
 
         ``decide``: what they are may decide what this rank does.
         """
-        self.was_used = True
+        self.was_used = self.has_exchanged = True
         sender = dist.get_process_group_ranks(group)[root]
         if sender == self._rank:
             self._sent.append((group.group_name, [_text(one) for one in objects]))
@@ -110,7 +113,7 @@ class Broadcasts:
         """What each rank of ``group`` gives where this one gives ``own``: that, of ranks not known."""
         key = f"{group.group_name} gathered"
         self._sent.append((key, [_text(own)]))
-        self.was_used = True
+        self.was_used = self.has_exchanged = True
         members = dist.get_process_group_ranks(group)
         got = {member: self._next(member, key) for member in members if member != self._rank}
         if not receives:

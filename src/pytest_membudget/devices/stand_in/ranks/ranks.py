@@ -83,6 +83,10 @@ class StandInRanks:
         """What this rank has broadcast and given, as text for what other ranks have ``received``."""
         return self._broadcasts.sent()
 
+    def has_exchanged(self) -> bool:
+        """Whether this rank has sent values to others, or asked for theirs."""
+        return self._broadcasts.has_exchanged
+
     def unheard(self) -> list[int]:
         """Ranks of which this one got nothing, and whose values may decide what this one does."""
         return [*self._broadcasts.missing]

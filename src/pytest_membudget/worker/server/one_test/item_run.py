@@ -78,6 +78,7 @@ class ItemRun:
             unknown=tuple(self._device.unknown()),
             last_read=self._device.last_read(),
             broadcasts=self._device.broadcasts(),
+            has_exchanged=self._device.has_exchanged(),
             unheard=tuple(self._device.unheard()),
             has_met=self._device.has_met(),
             has_snapshot=has_snapshot,
