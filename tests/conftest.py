@@ -21,7 +21,6 @@ from pytest_membudget.devices.torch_build.build import environments_torch
 from pytest_membudget.devices.torch_build.installed import FOLDER_VARIABLE, workers_torch
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.worker.client.order import SYMBOLS
 from tests.warm_python import SESSIONS, WITH_CARDS, WarmPython, workers_environment
 
 pytest_plugins = ["pytester", "tests.report_fixtures", "tests.devices.on_cards"]
@@ -275,7 +274,7 @@ def start_with_cards():
         shared = _shared()
         python = _WARM.launcher(shared) or _PYTHON
         libraries = built_libraries(os.environ)
-        own = {**shared, **SYMBOLS, **dict(environ)}
+        own = {**shared, **dict(environ)}
         env = stand_in_environment(
             libraries, workers_torch(os.environ), find_gpu(gpu), count, own, unlimited=unlimited
         )

@@ -19,7 +19,6 @@ from pytest_membudget.devices.stand_in.building import CannotBuild, built_librar
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.worker.client.order import SYMBOLS
 
 #: What runs in a session's workers, and for the fixtures ``trace`` and ``stand_in``.
 WITH_CARDS = (
@@ -102,13 +101,12 @@ class WarmPython:
 
 def workers_environment(environment):
     """The variables of a worker on one card; a copy's own cards are told to the library."""
-    own = {**environment, **SYMBOLS}
     return stand_in_environment(
         built_libraries(environment),
         workers_torch(environment),
         find_gpu("A100-80GB"),
         1,
-        own,
+        environment,
         unlimited=True,
     )
 

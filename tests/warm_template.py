@@ -382,93 +382,11 @@ def _look_up_operators():
 
 
 def _name_functions():
-    """Have torch find the names of C++ functions on the way to an allocation, which takes it a while.
-
-    A child runs ordinary code and says what functions it has met; torch keeps their names by address.
-    """
-    import torch
-
+    """Have C++ functions named quickly, as a worker does when it begins."""
     from pytest_membudget.devices.stand_in import device
-    from pytest_membudget.results.answer import Answer
-    from pytest_membudget.worker.server.child_process import run_in_child
 
-    answer = run_in_child(
-        lambda: Answer("traced", properties=tuple(_functions_of_ordinary_code().items())), timeout=120
-    )
-    met = [(os.path.realpath(file), offset) for file, offset in dict(answer.properties)["functions"]]
-    starts = _starts_of_files()
-    addresses = [starts[file] + offset + 1 for file, offset in met if file in starts]
-    assert any("libtorch" in file for file, _ in met if file in starts), "no function was met"
     device._read_unwinding_tables()
-    torch._C._profiler.symbolize_addresses(addresses, "fast")
-
-
-def _starts_of_files():
-    """Where this process has the beginnings of files, among them of libraries."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        lines = [line.split() for line in maps]
-    beginnings = [line for line in lines if len(line) == 6 and int(line[2], 16) == 0]
-    return {file: int(addresses.partition("-")[0], 16) for addresses, *_, file in reversed(beginnings)}
-
-
-def _functions_of_ordinary_code():
-    """Files and the offsets in them: in this mode a function is told by its library and its place in that."""
-    os.environ["TORCH_SYMBOLIZE_MODE"] = "dladdr"
-    import torch
-
-    from pytest_membudget.devices.stand_in.device import StandInDevice
-
-    gpu = find_gpu("A100-80GB")
-    device = StandInDevice(gpu)
-    device.install()
-    device.begin(gpu, limited=False)
-    for options in ({}, {"foreach": False}):
-        for optimizer in (torch.optim.AdamW, torch.optim.SGD):
-            _train(lambda parameters, make=optimizer, options=options: make(parameters, lr=0.1, **options))
-    _compute()
-    traces = torch._C._cuda_memorySnapshot(None)["device_traces"]  # the run's own, not the body's
-    frames = (frame for trace in traces for entry in trace for frame in entry.get("frames", ()))
-    return {"functions": sorted({(frame["filename"], frame["line"]) for frame in frames})}
-
-
-def _train(optimizer_of):
-    """Steps of a small model in fp32, autocast and bf16."""
-    import torch
-
-    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    rest = (torch.nn.Linear(16, 8), torch.nn.ReLU(), torch.nn.GELU(), torch.nn.SiLU(), torch.nn.LayerNorm(8))
-    model = torch.nn.Sequential(torch.nn.Embedding(8, 16), layer, *rest).cuda()
-    optimizer = optimizer_of(model.parameters())
-    tokens = torch.zeros(4, 8, dtype=torch.int64, device="cuda")
-    for is_enabled in (False, True):
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=is_enabled):
-            logits = model(tokens).flatten(0, 1)
-            loss = torch.nn.functional.cross_entropy(logits, tokens.flatten())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-    model.to(torch.bfloat16)(tokens).mean().backward()
-    with torch.no_grad():
-        model(tokens)
-
-
-def _compute():
-    """Operators that bodies of tests call themselves."""
-    import torch
-
-    kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
-    attend = torch.nn.functional.scaled_dot_product_attention
-    for dtype in (torch.float32, torch.bfloat16):
-        for make in (torch.zeros, torch.ones, torch.randn, torch.rand, torch.empty):
-            kept = make(8, 8, dtype=dtype, device="cuda")
-        one = torch.randn(64, 64).cuda().to(dtype).requires_grad_()
-        two = (one @ one).relu() + one * one - one / 2
-        both = torch.cat([one, two]).pow(2).mean() + two.softmax(-1).exp().sum()
-        (both + two.t().contiguous().float().sum() + attend(*[one[None, None]] * 3).sum()).backward()
-        kept = one.detach().clone().cpu(), torch.ones_like(one).add_(1), torch.zeros_like(one)
-        torch.nn.functional.mse_loss(one, torch.empty_like(one)).backward()
-    del kept
+    StandInLibraries().sort_symbols()
 
 
 def _look_up_installed():

@@ -17,6 +17,7 @@ from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..contract import Device, context_caveats
 from ..real.device import allocators_peaks
+from ..real.origins import operator_name
 from ..real.recorded_run import RecordedRun
 from .after_fork import allow_cuda_after_fork
 from .environment import INDUCTOR_VARIABLE, cards_text
@@ -70,6 +71,8 @@ class StandInDevice(Device):
         self._values.install()
         install_saving(self._values.following)
         _read_unwinding_tables()
+        self._libraries.sort_symbols()
+        operator_name("")  # reads the names of all
         self._run.install()
 
     def become(self, order: Mapping[str, Any]) -> None:

@@ -33,6 +33,10 @@ class StandInLibraries:
         if self._own.stand_in_set_cards(text.encode()) != 0:
             raise RuntimeError(f"the stand-in does not take these cards: {text}")
 
+    def sort_symbols(self) -> None:
+        """Have the names of functions found quickly by address, in this process and those that it forks."""
+        self._own.stand_in_sort_symbols()
+
     def vary(self, *, other: bool) -> None:
         """A test begins. ``other``: what nobody knows of the machine is not answered as is plausible."""
         self._own.stand_in_vary(other)

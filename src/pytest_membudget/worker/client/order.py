@@ -19,7 +19,8 @@ from ...names import ALLOC_CONF
 #: What makes a worker's device, ``module:function`` of the order.
 STAND_IN = "pytest_membudget.devices.stand_in.device:made_for"
 CUDA = "pytest_membudget.devices.real.device:made_for"
-#: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
+#: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11) but where
+#: the stand-in has sorted them (native/addresses.c).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
 
 
@@ -93,10 +94,9 @@ def worker_import_path(order: Order) -> list[str]:
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:
     """The environment variables of a worker for ``order``; ``scratch``: the folder of its temporary files."""
     own = {**os.environ, **dict(order.environment)}
-    own = {**SYMBOLS, **own}
     if order.stand_in is not None:
         libraries, torch = order.stand_in.libraries, order.stand_in.torch
         card = find_gpu(order.gpu)
         return stand_in_environment(libraries, torch, card, order.cards, own, unlimited=True, scratch=scratch)
     # torch.cuda.is_available() must not initialize the driver, which does not survive a fork
-    return {**own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    return {**SYMBOLS, **own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
