@@ -1,4 +1,4 @@
-"""Names of functions by address: those that the C library finds, without looking at all symbols each time."""
+"""Names of functions by address: the C library's, and local ones, without looking at all symbols each time."""
 
 import os
 import subprocess
@@ -52,12 +52,14 @@ addresses += [known + draw.randrange(-(2**22), 2**22) for _ in range(300)]
 addresses += [info.base + draw.randrange(2**29) for _ in range(300)]  # beyond its end, and in other libraries
 mine, seconds = found(ours, addresses)
 others, all_seconds = found(theirs, addresses)
-assert mine == others, [pair for pair in zip(mine, others) if pair[0] != pair[1]][:5]
-print(len({answer[3] for answer in mine}), all_seconds / seconds)
+for address, one, other in zip(addresses, mine, others):
+    assert one == other or (one[:3] == other[:3] and other[3] is None and one[4] <= address), (one, other)
+named = [sum(answer[3] is not None for answer in answers) for answers in (mine, others)]
+print(*named, all_seconds / seconds)
 """
 
 
-def test_they_are_the_c_librarys_and_found_ten_times_as_fast():
+def test_they_are_the_c_librarys_and_local_ones_and_found_ten_times_as_fast():
     library = built_libraries(os.environ).library
     run = subprocess.run(
         [sys.executable, "-c", COMPARING],
@@ -67,6 +69,6 @@ def test_they_are_the_c_librarys_and_found_ten_times_as_fast():
     )
 
     assert run.returncode == 0, run.stderr
-    names, times = run.stdout.split()
-    assert int(names) > 50
+    ours, theirs, times = run.stdout.split()
+    assert int(ours) - 100 > int(theirs) > 100
     assert float(times) > 10
