@@ -1,4 +1,4 @@
-"""Names of functions by address: the C library's, and local ones, without looking at all symbols each time."""
+"""Names of functions by address: the C library's, and local ones, without looking at all each time."""
 
 import os
 import subprocess

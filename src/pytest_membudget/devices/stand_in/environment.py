@@ -84,6 +84,8 @@ def stand_in_environment(
         "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),
         # what NVRTC has compiled here is nothing: the user's cache of kernels is not to have it
         "USE_PYTORCH_KERNEL_CACHE": "0",
+        # C++ functions have the names that native/addresses.c finds; else torch reads all for each test
+        "TORCH_SYMBOLIZE_MODE": base.get("TORCH_SYMBOLIZE_MODE", "dladdr"),
         CUBLAS_VARIABLE: str(linked.releases.cublas),
         NCCL_VARIABLE: str(linked.releases.nccl),
         CUDNN_VARIABLE: str(linked.releases.cudnn),

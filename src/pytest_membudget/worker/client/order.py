@@ -19,8 +19,7 @@ from ...names import ALLOC_CONF
 #: What makes a worker's device, ``module:function`` of the order.
 STAND_IN = "pytest_membudget.devices.stand_in.device:made_for"
 CUDA = "pytest_membudget.devices.real.device:made_for"
-#: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11) but where
-#: the stand-in has sorted them (native/addresses.c).
+#: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
 
 
