@@ -1,7 +1,7 @@
 """What inductor knows of the code that it writes: for which kernel a line allocates, and in which module.
 
 The user's line is in PyTorch's own stacks, behind the line of the written code. What its kernels compute from
-parameters alone, no operator tells: the graph that it compiles does.
+parameters alone, no operator shows: the graph that it compiles does.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class _Played:
     def _state_of(self, origin: Origin) -> State:
         """The state of what allocates now.
 
-        A hook of a backward's tensors, as FSDP2's, may run in its thread before one of ours has entered it.
+        A hook of a backward's tensors, as FSDP2's, may run in its thread before one that we set has.
         """
         states = self._seen.states
         state = states[self._state]
