@@ -137,7 +137,7 @@ def figure(rank, size_bytes):
 
 
 def answer_of(budget, ranks):
-    return answer_of_ranks(budget, ranks, lambda told: None)
+    return answer_of_ranks(budget, ranks, ranks, lambda told: None)
 
 
 def assumptions_of(answer):
@@ -183,7 +183,7 @@ def test_the_others_get_what_the_first_broadcasts(named, told):
     ranks = Ranks(representatives=[7], rank_0={"broadcasts": "sent"})
     expected = {}
 
-    answer_of_ranks(Budget(gib=1, gpus=8, ranks=named), ranks, expected.update)
+    answer_of_ranks(Budget(gib=1, gpus=8, ranks=named), ranks, ranks, expected.update)
 
     assert ranks.told == told
     assert {rank: json.loads(text or "{}") for rank, text in expected.items()} == dict([*told.items()][1:])
@@ -201,7 +201,7 @@ def test_a_rank_whose_values_are_needed_is_run_and_then_the_one_that_needs_them_
 
     assert ranks.asked == [7, 6, 7]
     assert ranks.told[7] == {"6": "six"}
-    assert sorted(report.rank for report in answer.reports) == [6, 7]
+    assert [report.rank for report in answer.reports] == [7]  # that is what the budget is of
 
 
 def test_a_chain_of_needs_is_followed_and_a_circle_ends():
@@ -216,7 +216,7 @@ def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_
     ranks = Ranks(representatives=[1, 2, 3], rank_1={"broadcasts": "one"}, rank_3=unheard(1))
     expected = {}
 
-    answer_of_ranks(Budget(gib=1, gpus=4), ranks, expected.update)
+    answer_of_ranks(Budget(gib=1, gpus=4), ranks, ranks, expected.update)
 
     assert [*expected] == [1, 2, 3]
     assert len({*expected.values()}) == 1
@@ -236,6 +236,33 @@ def test_who_says_something_else_when_it_is_told_more_is_heard_again():
 
     assert ranks.asked == [0, 1, 0, 1]
     assert ranks.told[1] == {"0": "after 1"}
+
+
+def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values_of_them():
+    others = {f"rank_{one}": unheard(*{*range(4)} - {one}, broadcasts=f"rank {one}") for one in range(4)}
+    ranks, heard, expected = Ranks(**others), [], []
+
+    def hear(rank, received):
+        heard.append(rank)
+        return ranks(rank, received)
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=4, ranks=[3]), ranks, hear, expected.append)
+
+    assert ranks.asked == [3, 0, 1, 2, 0, 1, 2, 3]
+    assert heard == [0, 1, 2, 0, 1, 2]
+    assert [[*one] for one in expected if one] == [[0, 1, 2], [0, 1, 2]]
+    assert ranks.told[3] == {"0": "rank 0", "1": "rank 1", "2": "rank 2"}
+    assert [report.rank for report in answer.reports] == [3]
+
+
+def test_one_that_fails_without_the_values_of_others_runs_again_with_them():
+    failing = lambda told: {**ERROR, "unheard": (1,)} if not told else {}  # noqa: E731
+    ranks = Ranks(rank_0=failing, rank_1={"broadcasts": "one"})
+
+    answer = answer_of(Budget(gib=1, gpus=2, ranks=[0]), ranks)
+
+    assert ranks.asked == [0, 1, 0]
+    assert answer.outcome == "traced"
 
 
 def test_nobody_is_run_again_for_a_rank_that_has_no_figure():

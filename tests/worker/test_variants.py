@@ -54,6 +54,12 @@ def test_a_test_that_read_nothing_runs_once():
     assert told(traced(4, METHOD, unknown=())) == (4, [HOW], [REQUEST])
 
 
+def test_who_waits_for_values_of_other_ranks_is_varied_when_it_has_them():
+    _, kinds, requests = told(traced(4, LOSS, unheard=(1,)), traced(9, LOSS))
+
+    assert (kinds, requests) == ([LOSS.kind], [REQUEST])
+
+
 def test_where_both_agree_nothing_is_assumed_and_only_the_first_leaves_a_snapshot():
     size, kinds, requests = told(traced(4, LOSS, METHOD), traced(4, LOSS, METHOD))
 

@@ -159,9 +159,9 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    def ask(rank: int, received: str) -> Answer:
+    def hear(rank: int, received: str, *, ask: Callable[[Request], Answer] = workers.ask) -> Answer:
         try:
-            return ask_with_variants(workers.ask, request.of_rank(rank, budget.gpus, received))
+            return ask(request.of_rank(rank, budget.gpus, received))
         except WorkerFailure as error:
             return failed(str(error))
 
@@ -171,7 +171,8 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
     first, last = (request.of_rank(rank, budget.gpus) for rank in (first_rank(budget), last_rank(budget)))
     workers.expect_where_idle(last, first)
     try:
-        return answer_of_ranks(budget, ask, expect)
+        ask = partial(hear, ask=partial(ask_with_variants, workers.ask))
+        return answer_of_ranks(budget, ask, hear, expect)
     finally:
         workers.forget(last)
 

@@ -36,11 +36,12 @@ _VARIED = (*_READS, WORST_CASE)
 def ask_with_variants(ask: Ask, request: Request) -> Answer:
     """The answer to ``request`` of the variant that takes most; its caveats say whether they differ.
 
-    At most two further runs. One that raises has come to an end that a run may come to, by the last that it
-    read: then a third keeps that answer, and turns the others.
+    At most two further runs; none where values of other ranks are still to come. One that raises has come to
+    an end that a run may come to, by the last that it read: then a third keeps that answer, and turns the
+    others.
     """
     first = ask(request)
-    if not first.unknown or (first.outcome == FAILED and not first.raised):
+    if not first.unknown or first.unheard or (first.outcome == FAILED and not first.raised):
         return first
     others = [ask(replace(request, variant=1, snapshot=None))]
     has_raised = others[0].outcome == FAILED and others[0].raised
