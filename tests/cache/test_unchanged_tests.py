@@ -93,7 +93,7 @@ class Project:
         """
         changes = []
         with self._monkeypatch.context() as patch:
-            patch.setattr(template.Template, "begin", lambda own: None)
+            patch.setattr(template.Template, "begin", lambda own, *, waits=False: None)
             patch.setattr(workers, "start_process", refuse)
             patch.setattr(
                 estimates, "first_change", lambda *args: changes.append(first_change(*args)) or changes[-1]
