@@ -225,7 +225,7 @@ def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_
     assert "1" not in ranks.told[2]
 
 
-def test_who_says_something_else_when_it_is_told_more_is_heard_again():
+def test_who_sends_something_else_when_it_has_more_is_run_for_again():
     ranks = Ranks(
         representatives=[1],
         rank_0=lambda told: {"unheard": () if told else (1,), "broadcasts": f"after {len(told)}"},
@@ -240,16 +240,16 @@ def test_who_says_something_else_when_it_is_told_more_is_heard_again():
 
 def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values_of_them():
     others = {f"rank_{one}": unheard(*{*range(4)} - {one}, broadcasts=f"rank {one}") for one in range(4)}
-    ranks, heard, expected = Ranks(**others), [], []
+    ranks, once, expected = Ranks(**others), [], []
 
-    def hear(rank, received):
-        heard.append(rank)
+    def ask_once(rank, received):
+        once.append(rank)
         return ranks(rank, received)
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=4, ranks=[3]), ranks, hear, expected.append)
+    answer = answer_of_ranks(Budget(gib=1, gpus=4, ranks=[3]), ranks, ask_once, expected.append)
 
     assert ranks.asked == [3, 0, 1, 2, 0, 1, 2, 3]
-    assert heard == [0, 1, 2, 0, 1, 2]
+    assert once == [0, 1, 2, 0, 1, 2]
     assert [[*one] for one in expected if one] == [[0, 1, 2], [0, 1, 2]]
     assert ranks.told[3] == {"0": "rank 0", "1": "rank 1", "2": "rank 2"}
     assert [report.rank for report in answer.reports] == [3]

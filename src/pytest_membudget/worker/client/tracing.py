@@ -159,7 +159,7 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    def hear(rank: int, received: str, *, ask: Callable[[Request], Answer] = workers.ask) -> Answer:
+    def ask_once(rank: int, received: str, *, ask: Callable[[Request], Answer] = workers.ask) -> Answer:
         try:
             return ask(request.of_rank(rank, budget.gpus, received))
         except WorkerFailure as error:
@@ -171,8 +171,8 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
     first, last = (request.of_rank(rank, budget.gpus) for rank in (first_rank(budget), last_rank(budget)))
     workers.expect_where_idle(last, first)
     try:
-        ask = partial(hear, ask=partial(ask_with_variants, workers.ask))
-        return answer_of_ranks(budget, ask, hear, expect)
+        ask = partial(ask_once, ask=partial(ask_with_variants, workers.ask))
+        return answer_of_ranks(budget, ask, ask_once, expect)
     finally:
         workers.forget(last)
 

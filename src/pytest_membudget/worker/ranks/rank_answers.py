@@ -110,12 +110,12 @@ def last_rank(budget: Budget) -> int:
 class _Ranks:
     """The ranks whose figures are asked for, and those whose values they need."""
 
-    def __init__(self, ask: Ask, hear: Ask, expect: Callable[[Mapping[int, str]], None]) -> None:
-        self._ask, self._hear, self._expect = ask, hear, expect
+    def __init__(self, ask: Ask, ask_once: Ask, expect: Callable[[Mapping[int, str]], None]) -> None:
+        self._ask, self._ask_once, self._expect = ask, ask_once, expect
         #: of ranks whose figures are asked for, and of one without a figure
         self.answers: dict[int, Answer] = {}
         #: the last answer of each rank that has run
-        self.heard: dict[int, Answer] = {}
+        self.latest: dict[int, Answer] = {}
         #: what ranks get that were announced, and of whom
         self._announced: dict[int, str] = {}
         self._senders: frozenset[int] = frozenset()
@@ -136,7 +136,7 @@ class _Ranks:
     def announce(self, ranks: Iterable[int]) -> None:
         """``ranks`` run next: all get the same, so that they can be asked at once."""
         self._announced = {rank: self._received(rank) for rank in ranks}
-        self._senders = frozenset(self.heard)
+        self._senders = frozenset(self.latest)
         self._expect(self._announced)
 
     def _received(self, rank: int) -> str:
@@ -144,45 +144,46 @@ class _Ranks:
 
         So a rank that is asked before the first has answered is asked the same.
         """
-        if not any(answer.has_exchanged for answer in self.heard.values()):
+        if not any(answer.has_exchanged for answer in self.latest.values()):
             return ""
-        others = {str(one): answer.broadcasts for one, answer in self.heard.items() if one != rank}
+        others = {str(one): answer.broadcasts for one, answer in self.latest.items() if one != rank}
         return json.dumps(others) if others else ""
 
     def _run(self, rank: int) -> None:
         """Run ``rank``; as long as it needs values of others, those, and then it again.
 
-        Who said something else when it was first heard is heard again: once, as they may do the same.
+        Where it sends something else then, those whose figures are known run again: once, as they may do so
+        too.
         """
         is_announced = rank in self._announced
-        senders = self._senders if is_announced else frozenset(self.heard)
+        senders = self._senders if is_announced else frozenset(self.latest)
         received = self._announced[rank] if is_announced else self._received(rank)
         known = senders if received else frozenset()
         answer = self._figure(rank, received)
         first_sent, needed = answer.broadcasts, set[int]()
         while unheard := {*answer.unheard} - known:
             needed |= unheard
-            if not self._hear_all(sorted(unheard)):
+            if not self._run_senders(sorted(unheard)):
                 return
-            known = frozenset(self.heard)
+            known = frozenset(self.latest)
             answer = self._figure(rank, self._received(rank))
         if answer.broadcasts != first_sent:
             for other in self.answers.keys() & needed:
                 self._figure(other, self._received(other))
 
     def _figure(self, rank: int, received: str) -> Answer:
-        answer = self.answers[rank] = self.heard[rank] = self._ask(rank, received)
+        answer = self.answers[rank] = self.latest[rank] = self._ask(rank, received)
         return answer
 
-    def _hear_all(self, ranks: Sequence[int]) -> bool:
+    def _run_senders(self, ranks: Sequence[int]) -> bool:
         """Run ``ranks`` and whom they need, for what they send; then again those that lacked values.
 
         Whether none has failed: one that lacked values may have failed by that.
         """
         lacking: dict[int, None] = {}
-        waiting = [rank for rank in ranks if rank not in self.heard]
+        waiting = [rank for rank in ranks if rank not in self.latest]
         while waiting:
-            answers = self._hear_round(waiting)
+            answers = self._run_at_once(waiting)
             complete = {rank: one for rank, one in answers.items() if not one.unheard}
             failing = {rank: one for rank, one in complete.items() if one.outcome != TRACED}
             if failing:
@@ -190,29 +191,29 @@ class _Ranks:
                 return False
             lacking = dict.fromkeys(rank for rank in (*lacking, *waiting) if rank not in complete)
             needed = dict.fromkeys(rank for one in answers.values() for rank in one.unheard)
-            waiting = [rank for rank in needed if rank not in self.heard] or [*lacking]
+            waiting = [rank for rank in needed if rank not in self.latest] or [*lacking]
         return True
 
-    def _hear_round(self, ranks: Sequence[int]) -> Mapping[int, Answer]:
+    def _run_at_once(self, ranks: Sequence[int]) -> Mapping[int, Answer]:
         """The answers of ``ranks``, which get what all have sent before, so that they can run at once."""
         received = {rank: self._received(rank) for rank in ranks}
         self._expect(received)
-        answers = {rank: self._hear(rank, received[rank]) for rank in ranks}
-        self.heard |= answers
+        answers = {rank: self._ask_once(rank, received[rank]) for rank in ranks}
+        self.latest |= answers
         return answers
 
 
 def answer_of_ranks(
-    budget: Budget, ask: Ask, hear: Ask, expect: Callable[[Mapping[int, str]], None]
+    budget: Budget, ask: Ask, ask_once: Ask, expect: Callable[[Mapping[int, str]], None]
 ) -> Answer:
     """The combined answer of all ranks that ``budget`` applies to. Stops at the first rank without a figure.
 
     If the budget names no ranks, rank 0's run decides which others must run so that the worst is known; the
-    remaining ranks are assumed to need no more, which each report says. ``hear`` is as ``ask``, for ranks
+    remaining ranks are assumed to need no more, which each report says. ``ask_once`` is as ``ask``, for ranks
     that run for what they send alone. ``expect`` is called with the ranks that either will be called with
     next, and what they have received.
     """
-    ranks, named = _Ranks(ask, hear, expect), budget.named_ranks
+    ranks, named = _Ranks(ask, ask_once, expect), budget.named_ranks
     ranks.run([first_rank(budget)])
     answers = ranks.answers
     first = answers[first_rank(budget)]
@@ -229,7 +230,7 @@ def answer_of_ranks(
             caveats = (*caveats, Caveat(WORST_CASE, _COUNTED))
     ends = [RankEnd(rank, _with(caveats, answer)) for rank, answer in answers.items()]
     whole = replace(combined(ends, budget.gpus), snapshot_rank=_snapshot_rank(answers))
-    apart = _apart({**ranks.heard, **answers}) if whole.outcome == TRACED else None
+    apart = _apart({**ranks.latest, **answers}) if whole.outcome == TRACED else None
     return whole if apart is None else replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
 
 
