@@ -52,6 +52,13 @@ FILES = {
         # before the program is run: what is imported then, as torch is, sees its variables
         os.environ["JOB_MIB"] = os.environ.get("JOB_MORE_MIB", "0")
         """,
+    "jobs/parted.py": """
+        from model import buffer
+        from sized import MIB
+
+        kept = buffer(MIB)
+        """,
+    "jobs/parts/sized.py": "MIB = 7",
     "jobs/empty.py": "",
     "pytest.ini": """
         [pytest]
@@ -96,11 +103,15 @@ FILES = {
             gpus: 2
           - name: missing
             script: trian.py
+          - name: import-path
+            script: parted.py
+            environment: {PYTHONPATH: parts}
         """,
 }
 PEAKS = {
     "trains": 64 + len("two words."), "over": 1026, "module": 3, "grid[script=train.py --mib=1]": 1,
     "grid[script=train.py --mib=2]": 2, "environment": 5, "good-end": 1, "ranks": 2, "test_marked": 512,
+    "import-path": 7,
 }  # fmt: skip
 FAILED = {"over", "bad-end", "usage", "takes-nothing", "missing"}
 

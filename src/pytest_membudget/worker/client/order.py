@@ -21,6 +21,8 @@ STAND_IN = "pytest_membudget.devices.stand_in.device:made_for"
 CUDA = "pytest_membudget.devices.real.device:made_for"
 #: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
+#: The variable with folders that Python imports from.
+_IMPORT_PATH = "PYTHONPATH"
 
 
 #: The keys of all tests of a file, for files of which a session has collected all.
@@ -70,9 +72,16 @@ class Order:
 def for_program(order: Order, program: Program | None) -> Order:
     """``order`` for workers that run ``program``, or tests where it is None.
 
-    Its variables are there before anything is imported, as in a process that runs it alone.
+    Its variables are there before anything is imported, as in a process that runs it alone; the folders of
+    its ``PYTHONPATH`` are those that are found from its own.
     """
-    return replace(order, environment=program.environment if program is not None else ())
+    if program is None:
+        return replace(order, environment=())
+    variables = dict(program.environment)
+    if _IMPORT_PATH in variables:
+        folders = filter(None, variables[_IMPORT_PATH].split(os.pathsep))
+        variables[_IMPORT_PATH] = os.pathsep.join(os.path.join(program.cwd, folder) for folder in folders)
+    return replace(order, environment=tuple(variables.items()))
 
 
 def with_expandable_segments(order: Order) -> Order:
@@ -84,10 +93,14 @@ def with_expandable_segments(order: Order) -> Order:
 
 
 def worker_import_path(order: Order) -> list[str]:
-    """The import path of a worker for ``order``: with the torch of its device before all."""
+    """The import path of a worker for ``order``: with the torch of its device before all.
+
+    Then what its program has as ``PYTHONPATH``.
+    """
     torch = order.stand_in.torch if order.stand_in is not None else environments_torch()
     first = [] if torch is None or torch == environments_torch() else map(str, torch.import_path)
-    return [*first, *map(os.path.abspath, sys.path)]
+    programs = filter(None, dict(order.environment).get(_IMPORT_PATH, "").split(os.pathsep))
+    return [*first, *programs, *map(os.path.abspath, sys.path)]
 
 
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:
