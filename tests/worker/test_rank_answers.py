@@ -238,6 +238,25 @@ def test_who_sends_something_else_when_it_has_more_is_run_for_again():
     assert ranks.told[1] == {"0": "after 1"}
 
 
+def test_who_got_what_is_no_longer_sent_runs_again_and_gets_what_it_then_needs():
+    """Rank 2 answers rank 3, which then sends something else, with which rank 2 needs rank 5."""
+
+    def rank_2(told):
+        lacks = {None: (3,), "first": (), "second": () if "5" in told else (5,)}[told.get("3")]
+        return {"unheard": lacks, "broadcasts": "answer" if "3" in told else "question"}
+
+    ranks = Ranks(
+        rank_2=rank_2,
+        rank_3=lambda told: {"broadcasts": {"question": "first", "answer": "second"}[told["2"]]},
+        rank_5={"broadcasts": "five"},
+    )
+
+    answer_of(Budget(gib=1, gpus=8, ranks=[2, 3]), ranks)
+
+    assert ranks.asked == [2, 3, 2, 3, 2, 5, 2]
+    assert ranks.told[2] == {"3": "second", "5": "five"}
+
+
 def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values_of_them():
     others = {f"rank_{one}": unheard(*{*range(4)} - {one}, broadcasts=f"rank {one}") for one in range(4)}
     ranks, once, expected = Ranks(**others), [], []

@@ -42,7 +42,8 @@ def reported_by_pytest(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterat
 
 def failure_text(result: TestResult, folder: Path | None = None) -> str:
     """Why the test of ``result`` fails, in the width of the terminal; ``folder``: of the report."""
-    text, width = failure.failure_text(result, terminal_width()), terminal_width()
+    width = terminal_width()
+    text = failure.failure_text(result, width)
     if folder is None or result.snapshot is None:
         return text
     path = os.path.relpath(folder / result.snapshot)

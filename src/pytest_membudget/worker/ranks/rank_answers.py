@@ -116,9 +116,9 @@ class _Ranks:
         self.answers: dict[int, Answer] = {}
         #: the last answer of each rank that has run
         self.latest: dict[int, Answer] = {}
-        #: what ranks get that were announced, and of whom
+        #: what each rank got that has a figure, and what those get that were announced
+        self._got: dict[int, str] = {}
         self._announced: dict[int, str] = {}
-        self._senders: frozenset[int] = frozenset()
 
     @property
     def have_ended(self) -> bool:
@@ -126,18 +126,21 @@ class _Ranks:
         return any(answer.outcome != TRACED for answer in self.answers.values())
 
     def run(self, ranks: Iterable[int]) -> None:
-        """Run ``ranks`` in order, up to the first without a figure."""
+        """Run ``ranks`` in order, up to the first without a figure.
+
+        Who got what another does not send any more runs again: once, as that may change what it sends too.
+        """
         for rank in ranks:
-            if self.have_ended:
-                return
-            if rank not in self.answers:
+            if not self.have_ended and rank not in self.answers:
+                self._run(rank)
+        for rank in [*self.answers]:
+            if not self.have_ended and self._is_outdated(rank):
                 self._run(rank)
 
     def announce(self, ranks: Iterable[int]) -> None:
         """``ranks`` run next: all get the same, so that they can be asked at once."""
         self._announced = {rank: self._received(rank) for rank in ranks}
-        self._senders = frozenset(self.latest)
-        self._expect(self._announced)
+        self._expect({**self._announced})
 
     def _received(self, rank: int) -> str:
         """What the others have sent ``rank`` so far; empty where no rank sends or asks for anything.
@@ -150,30 +153,22 @@ class _Ranks:
         return json.dumps(others) if others else ""
 
     def _run(self, rank: int) -> None:
-        """Run ``rank``; as long as it needs values of others, those, and then it again.
-
-        Where it sends something else then, those whose figures are known run again: once, as they may do so
-        too.
-        """
-        is_announced = rank in self._announced
-        senders = self._senders if is_announced else frozenset(self.latest)
-        received = self._announced[rank] if is_announced else self._received(rank)
-        known = senders if received else frozenset()
+        """Run ``rank``; as long as it needs values of others, those, and then it again."""
+        received = self._announced.pop(rank) if rank in self._announced else self._received(rank)
         answer = self._figure(rank, received)
-        first_sent, needed = answer.broadcasts, set[int]()
-        while unheard := {*answer.unheard} - known:
-            needed |= unheard
+        while unheard := {*answer.unheard} - _sent(self._got[rank]).keys():
             if not self._run_senders(sorted(unheard)):
                 return
-            known = frozenset(self.latest)
             answer = self._figure(rank, self._received(rank))
-        if answer.broadcasts != first_sent:
-            for other in self.answers.keys() & needed:
-                self._figure(other, self._received(other))
 
     def _figure(self, rank: int, received: str) -> Answer:
+        self._got[rank] = received
         answer = self.answers[rank] = self.latest[rank] = self._ask(rank, received)
         return answer
+
+    def _is_outdated(self, rank: int) -> bool:
+        """Whether ``rank`` got values of which their sender has others now."""
+        return any(self.latest[one].broadcasts != sent for one, sent in _sent(self._got[rank]).items())
 
     def _run_senders(self, ranks: Sequence[int]) -> bool:
         """Run ``ranks`` and whom they need, for what they send; then again those that lacked values.
@@ -201,6 +196,11 @@ class _Ranks:
         answers = {rank: self._ask_once(rank, received[rank]) for rank in ranks}
         self.latest |= answers
         return answers
+
+
+def _sent(received: str) -> Mapping[int, str]:
+    """What a rank has ``received``, by the rank that has sent it."""
+    return {int(rank): text for rank, text in json.loads(received or "{}").items()}
 
 
 def answer_of_ranks(
