@@ -1,10 +1,21 @@
-"""The line of progress on a terminal."""
+"""The line of progress on a terminal, and the lines where there is none."""
 
+import queue
+import re
 from types import SimpleNamespace
 
 import pytest
 
+from pytest_membudget.gate import output
 from pytest_membudget.gate.output import progress_line
+
+
+def session(reporter, width=80):
+    return SimpleNamespace(
+        pluginmanager=SimpleNamespace(getplugin=lambda _: reporter),
+        get_verbosity=lambda: 0,
+        get_terminal_writer=lambda: SimpleNamespace(fullwidth=width),
+    )
 
 
 @pytest.mark.parametrize(
@@ -21,13 +32,24 @@ def test_a_long_node_id_is_cut_at_its_beginning_to_fit_the_line(width, nodeid, s
     reporter = SimpleNamespace(
         isatty=True, rewrite=lambda text, erase: lines.append(text), write_line=lines.append
     )
-    config = SimpleNamespace(
-        pluginmanager=SimpleNamespace(getplugin=lambda _: reporter),
-        get_verbosity=lambda: 0,
-        get_terminal_writer=lambda: SimpleNamespace(fullwidth=width),
-    )
-    with progress_line(config, 12) as step:
+    with progress_line(session(reporter, width), 12) as step:
         step(7, nodeid)
 
     assert lines[0] == shown
     assert len(shown) < width
+
+
+def test_without_a_terminal_a_test_that_goes_on_is_named_again_and_again_with_its_seconds(monkeypatch):
+    monkeypatch.setattr(output, "_INTERVAL", 0.01)
+    lines = queue.Queue()
+    with progress_line(session(SimpleNamespace(write_line=lines.put)), 12) as step:
+        step(7, "test_a.py::test_b")
+        first, *written = [lines.get(timeout=60) for _ in range(3)]
+
+    assert first == "membudget: estimating 12 tests"
+    for line in written:
+        assert re.fullmatch(r"membudget: estimating 7/12 test_a.py::test_b \(\d+ s\)", line)
+
+
+def test_a_line_is_due_at_least_every_30_seconds():
+    assert output._INTERVAL <= 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -23,7 +24,7 @@ from .session_results import SessionResults
 from .test_reports import failure_text
 
 #: Seconds between two lines where lines cannot be rewritten.
-_INTERVAL = 10.0
+_INTERVAL = 30.0
 #: Called before each estimate with its number, and the test.
 Progress: TypeAlias = Callable[[int, str], None]
 
@@ -35,30 +36,51 @@ def progress_line(config: pytest.Config, total: int) -> Iterator[Progress]:
     if reporter is None or config.get_verbosity() < 0 or not total:
         yield lambda number, nodeid: None
         return
-    began = printed = time.monotonic()
-    rewrites = bool(getattr(reporter, "isatty", False))
+    began = time.monotonic()
+    if not getattr(reporter, "isatty", False):
+        reporter.write_line(f"membudget: estimating {total} {'test' if total == 1 else 'tests'}")
+        with _lines(config, total, reporter.write_line) as step:
+            yield step
+        return
+
+    def rewrite(number: int, nodeid: str) -> None:
+        text, width = f"membudget: estimating {number}/{total} ", config.get_terminal_writer().fullwidth
+        room = width - 1 - len(text)  # a line that wraps is not erased as a whole
+        shown = nodeid if len(nodeid) <= room else f"…{nodeid[1 - room :] if room > 1 else ''}"
+        reporter.rewrite(text + shown, erase=True)
+
+    try:
+        yield rewrite
+    finally:
+        reporter.rewrite(f"membudget: {total} estimated in {time.monotonic() - began:.1f} s", erase=True)
+        reporter.write_line("")
+
+
+@contextmanager
+def _lines(config: pytest.Config, total: int, write: Callable[[str], None]) -> Iterator[Progress]:
+    """Writes which test is being estimated, and for how long, every ``_INTERVAL`` seconds."""
+    running: tuple[int, str, float] | None = None
+    ended = threading.Event()
 
     def step(number: int, nodeid: str) -> None:
-        nonlocal printed
-        text, width = f"membudget: estimating {number}/{total} ", config.get_terminal_writer().fullwidth
-        if rewrites:
-            room = width - 1 - len(text)  # a line that wraps is not erased as a whole
-            shown = nodeid if len(nodeid) <= room else f"…{nodeid[1 - room :] if room > 1 else ''}"
-            reporter.rewrite(text + shown, erase=True)
-        elif time.monotonic() - printed > _INTERVAL:
-            for line in folded([text + nodeid], width):
-                reporter.write_line(line)
-            printed = time.monotonic()
+        nonlocal running
+        running = number, nodeid, time.monotonic()
 
-    if not rewrites:
-        reporter.write_line(f"membudget: estimating {total} {'test' if total == 1 else 'tests'}")
+    def report() -> None:
+        while not ended.wait(_INTERVAL):
+            if running is not None:
+                number, nodeid, since = running
+                text = f"membudget: estimating {number}/{total} {nodeid} ({time.monotonic() - since:.0f} s)"
+                for line in folded([text], config.get_terminal_writer().fullwidth):
+                    write(line)
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
     try:
         yield step
     finally:
-        if rewrites:
-            seconds = time.monotonic() - began
-            reporter.rewrite(f"membudget: {total} estimated in {seconds:.1f} s", erase=True)
-            reporter.write_line("")
+        ended.set()
+        thread.join()
 
 
 class Summary:
