@@ -14,6 +14,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _PACKAGE = "pytest_membudget/devices/stand_in"
 #: The oldest release of glibc that a wheel may be tagged with here: that of manylinux2014.
 _OLDEST_GLIBC = (2, 17)
+#: The variable that names the machine that the compiler compiles for, if it is another one.
+_MACHINE = "WHEEL_MACHINE"
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -28,7 +30,8 @@ class CustomBuildHook(BuildHookInterface):
         sys.path.insert(0, str(Path(self.root, "src")))  # these modules import nothing that is not Python's
         from pytest_membudget.devices.stand_in import compiling
 
-        if platform.machine() not in compiling.MACHINES:
+        machine = os.environ.get(_MACHINE) or platform.machine()
+        if machine not in compiling.MACHINES:
             return
         self._folder = tempfile.TemporaryDirectory(prefix="membudget-stand-in-")
         folder = Path(self._folder.name)
@@ -41,7 +44,7 @@ class CustomBuildHook(BuildHookInterface):
         for name in names:
             build_data["force_include"][str(folder / name)] = f"{_PACKAGE}/built/{name}"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{_platform_tag([folder / name for name in names])}"
+        build_data["tag"] = f"py3-none-{_platform_tag([folder / name for name in names], machine)}"
 
     def finalize(self, version, build_data, artifact_path):
         """The wheel has the libraries: their folder can go."""
@@ -50,7 +53,7 @@ class CustomBuildHook(BuildHookInterface):
             folder.cleanup()
 
 
-def _platform_tag(libraries):
+def _platform_tag(libraries, machine):
     """PEP 600's tag: by the newest symbol of glibc that one of them needs."""
     from pytest_membudget.devices.stand_in.linked.elf_reader import read_shared_object
 
@@ -62,4 +65,4 @@ def _platform_tag(libraries):
         if version.startswith("GLIBC_2.")
     ]
     major, minor = max([_OLDEST_GLIBC, *needed])
-    return f"manylinux_{major}_{minor}_{platform.machine()}"
+    return f"manylinux_{major}_{minor}_{machine}"
