@@ -31,7 +31,6 @@ from pytest_membudget.results.comparison import (
 )
 from pytest_membudget.results.test_result import TestResult
 from pytest_membudget.scenarios import schema
-from pytest_membudget.user_input.fields import Table
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -238,16 +237,6 @@ def test_hooks():
 
 
 # Scenario files, which have a page of their own
-
-
-@pytest.mark.parametrize("title", schema.GROUPS)
-def test_fields_of_scenarios(title):
-    fields = schema.GROUPS[title]
-
-    assert documented(title, SCENARIOS) == {one.name for one in fields} - set(ARGUMENTS.by_name)
-    for one in fields:
-        if isinstance(one.kind, Table):
-            assert documented(f"`{one.name}`", SCENARIOS) == set(one.kind.by_name)
 
 
 def test_every_field_of_a_scenario_is_of_a_group_or_the_grid():

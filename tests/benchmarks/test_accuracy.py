@@ -130,8 +130,6 @@ def test_the_summary_has_a_row_for_each_family_and_all():
     summary = accuracy_summary([figure("a", 100, 100), figure("b", 90, 100)], RUN)
 
     assert summary.startswith("Run with torch 2.13.0+cu130, cuDNN 9.20.\n")
-    assert (
-        "| family | metric | figures | median ratio | worst ratio | below | within 0.1% | above |" in summary
-    )
-    assert "| losses | allocated | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
-    assert "| **all** |  | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
+    assert "| family | figures | median ratio | worst ratio | below | within 0.1% | above |" in summary
+    assert "| losses | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
+    assert "| **all** | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
