@@ -10,8 +10,7 @@ import traceback
 import pytest
 
 from pytest_membudget.cache.observer import Observer
-from pytest_membudget.cache.paths import Names
-from pytest_membudget.cache.states import CurrentStates, States, dependencies_of, first_change
+from pytest_membudget.cache.states import States
 
 FILES = {
     "data.txt": "1",
@@ -74,12 +73,9 @@ class Observed:
         exec(body, names)
         return json.dumps(observer.seen())
 
-    def world(self):
-        return CurrentStates(Names(str(self.folder)), States())
-
     def kept(self, body, outputs=(), before=""):
         """What the estimate of ``body`` depends on. Raises ``NotCacheable``."""
-        return dependencies_of(self.seen(body, outputs, before), self.world())
+        return States(str(self.folder)).dependencies_of(self.seen(body, outputs, before))
 
     def change(self, statement):
         """Run ``statement`` in the project, unobserved."""
@@ -95,7 +91,7 @@ class Observed:
         subprocess.run(["git", *named, *words], cwd=self.folder, check=True, capture_output=True)
 
     def changed(self, kept):
-        return first_change(kept, self.world())
+        return States(str(self.folder)).first_change(kept)
 
 
 @pytest.fixture

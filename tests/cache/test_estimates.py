@@ -8,7 +8,7 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.cache.estimates import EstimateCache
-from pytest_membudget.cache.states import KINDS, States
+from pytest_membudget.cache.states import States
 from pytest_membudget.cache.store import Store
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
@@ -18,8 +18,7 @@ from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
 
 REPORT = MemoryReport("traced", "allocated", PeakBytes(*[2 * GIB] * 4), {"parameters": 2 * GIB}, seconds=1.0)
-PATHS = {kind: {} for kind in KINDS}
-SEEN = {"paths": PATHS, "trouble": ""}
+SEEN = {"paths": {}, "trouble": ""}
 TRACED = Answer("traced", reports=(REPORT,), seen=SEEN)
 REQUEST = Request("t.py::test", "t.py", "A100-40GB", False, "allocated")
 
@@ -160,11 +159,10 @@ def test_each_rank_is_kept_for_itself(cache_of, worker):
         Answer("error", "as ever", seen=SEEN),
         Answer("skipped", "as ever", seen=SEEN),
         replace(TRACED, seen={**SEEN, "trouble": "socket.bind"}),
-        replace(TRACED, snapshot_error="no space left"),
         replace(TRACED, seen=None),
         None,
     ],
-    ids=["error", "skipped", "trouble", "no snapshot", "not seen", "lost"],
+    ids=["error", "skipped", "trouble", "not seen", "lost"],
 )
 def test_what_is_no_sure_figure_is_asked_for_again(cache_of, worker, answers):
     worker.answers = answers
@@ -201,39 +199,12 @@ def test_no_space_is_reported_once_and_fails_nothing(cache_of, worker, monkeypat
     assert cache.trouble == f"No space left on device: {cache._store.folder}"
 
 
-def test_a_cached_snapshot_that_cannot_be_written_is_reported_too(cache_of, tmp_path):
-    path = tmp_path / "snapshots" / "test.pickle"
-    path.parent.mkdir()
-    path.write_bytes(b"a snapshot")
-    request = replace(REQUEST, snapshot=str(path))
+def test_a_snapshot_is_made_anew(cache_of, tmp_path):
+    request = replace(REQUEST, snapshot=str(tmp_path / "test.pickle"))
     cache_of().keep(request, replace(TRACED, has_snapshot=True))
-    path.unlink()
-    path.parent.rmdir()
 
-    assert cache_of().find(request).has_snapshot
-    assert path.read_bytes() == b"a snapshot"
-
-    blocked = replace(REQUEST, snapshot=str(path / "inner.pickle"))
-    found = cache_of().find(blocked)
-    assert not found.has_snapshot
-    assert found.snapshot_error.startswith("File exists")
-
-
-def test_a_snapshot_of_an_earlier_run_goes_where_there_is_none_now(cache_of, tmp_path):
-    path = tmp_path / "test.pickle"
-    request = replace(REQUEST, snapshot=str(path))
-    cache_of().keep(request, TRACED)
-    path.write_bytes(b"an earlier run's")
-
-    assert cache_of().find(request) is not None
-    assert not path.exists()
-
-
-def test_what_was_kept_without_a_snapshot_is_not_found_for_one(cache_of, tmp_path):
-    cache_of().keep(REQUEST, TRACED)
-
-    assert cache_of().find(REQUEST) is not None
-    assert cache_of().find(replace(REQUEST, snapshot=str(tmp_path / "test.pickle"))) is None
+    assert cache_of().find(request) is None
+    assert not cache_of().find(REQUEST).has_snapshot
 
 
 def test_another_variable_is_another_estimate_and_one_that_the_session_sets_keeps_none(cache_of, monkeypatch):
@@ -267,7 +238,7 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
         path = tmp_path / name / "data.txt"
         path.parent.mkdir()
         path.write_text(text)
-        paths = {**PATHS, "content": {str(path): States().of("content", str(path))}}
+        paths = {f"state:{path}": States().of("state", str(path))}
         request = replace(REQUEST, key=f"{path.parent}/t.py::test", file=f"{path.parent}/t.py")
         cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda states: {})
         return cache, request, replace(TRACED, seen={**SEEN, "paths": paths})
@@ -301,8 +272,8 @@ def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):
     def checkout(name, looked_for):
         root = tmp_path / name
         root.mkdir()
-        types = {str(path): States().of("type", str(path)) for path in looked_for}
-        answer = replace(TRACED, seen={**SEEN, "paths": {**PATHS, "type": types}})
+        paths = {f"state:{path}": States().of("state", str(path)) for path in looked_for}
+        answer = replace(TRACED, seen={**SEEN, "paths": paths})
         request = replace(REQUEST, key=f"{root}/t.py::test", file=f"{root}/t.py")
         return EstimateCache(Store(tmp_path / "kept"), str(root), lambda _: {}), request, answer
 

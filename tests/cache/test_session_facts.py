@@ -11,7 +11,6 @@ from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.budgets.settings import Settings
 from pytest_membudget.cache import session_facts
 from pytest_membudget.cache.estimates import head_of_base
-from pytest_membudget.cache.paths import Names
 from pytest_membudget.cache.session_facts import (
     IGNORED,
     counted_options,
@@ -62,11 +61,15 @@ def write(tmp_path):
 def test_what_is_installed_is_identified_by_its_metadata(write, tmp_path, name, text):
     write("one-1.dist-info/METADATA", "Version: 1")
     write("one-1.dist-info/RECORD", "one.py,sha256=1,1")
-    before = distributions([str(tmp_path)], States())
-    assert distributions([str(tmp_path)], States()) == before
+
+    def found():
+        return {file: States().of("state", file) for file in distributions([str(tmp_path)])}
+
+    before = found()
+    assert found() == before
 
     write(name, text)
-    assert distributions([str(tmp_path)], States()) != before
+    assert found() != before
 
 
 def test_code_that_was_edited_where_it_is_installed_is_found(write, tmp_path):
@@ -90,9 +93,9 @@ def test_this_plugin_is_identified_by_all_that_is_in_it(write, tmp_path, monkeyp
     found = []
     for name in ("a.py", "inner/b.yaml", "__pycache__/a.cpython-311.pyc", "c.py"):
         write(f"plugin/{name}", name)
-        found.append(installation([], States())["plugin"])
+        found.append(installation([], States())["files"])
     write("plugin/inner/b.yaml", "another")
-    found.append(installation([], States())["plugin"])
+    found.append(installation([], States())["files"])
 
     assert found[1] == found[2]
     assert len({str(one) for one in found}) == 4
@@ -171,16 +174,3 @@ def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeyp
 
     assert keys[0] == keys[1]
     assert len(set(keys)) == 4
-
-
-# Paths
-
-
-def test_a_path_in_the_root_is_the_same_in_another():
-    first, second = Names("/project"), Names("/other/project")
-    for path in ("/project", "/project/x", "/projects/x", "/project/../x", "/"):
-        assert first.path(first.name(path)) == path
-    assert second.path(first.name("/project/x")) == "/other/project/x"
-    assert second.path(first.name("/projects/x")) == "/projects/x"
-    above = {path: second.is_above(path) for path in ("/other", "/other/project", "/other/x", "/")}
-    assert above == {"/other": True, "/other/project": False, "/other/x": False, "/": True}

@@ -4,16 +4,7 @@ import os
 
 import pytest
 
-from pytest_membudget.cache.paths import Names
-from pytest_membudget.cache.states import (
-    KINDS,
-    MOST_READ_BYTES,
-    CurrentStates,
-    NotCacheable,
-    States,
-    dependencies_of,
-    first_change,
-)
+from pytest_membudget.cache.states import MOST_READ_BYTES, NotCacheable, States
 
 
 class Project:
@@ -28,24 +19,18 @@ class Project:
         path.write_text(text)
         return str(path)
 
-    def world(self, **more):
-        return CurrentStates(Names(str(self.folder)), States(), **more)
-
     def seen(self, *reads, trouble=""):
         """What an observer has seen: ``reads`` of kind and name."""
-        paths = {kind: {} for kind in KINDS}
-        for kind, name in reads:
-            path = str(self.folder / name)
-            paths[kind][path] = States().of(kind, path)
+        paths = {
+            f"{kind}:{self.folder / name}": States().of(kind, str(self.folder / name)) for kind, name in reads
+        }
         return {"paths": paths, "trouble": trouble}
 
-    def kept(self, *reads, **more):
-        kept = dependencies_of(self.seen(*reads, **more), self.world())
-        assert first_change(kept, self.world()) is None
-        return kept
+    def states(self, **more):
+        return States(str(self.folder), **more)
 
     def changed(self, kept):
-        return first_change(kept, self.world())
+        return self.states().first_change(kept)
 
 
 @pytest.fixture
@@ -53,109 +38,87 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("before", "kind", "name", "after", "found"),
-    [
-        ({"data.txt": "1"}, "content", "data.txt", {"data.txt": "2"}, "{root}/data.txt"),
-        *(
-            ({}, kind, "data.txt", {"data.txt": ""}, "{root}/data.txt")
-            for kind in ("content", "type", "status")
-        ),
-        ({"data.txt": "1"}, "type", "data.txt", {"data.txt": "2"}, None),
-        ({"data/a.txt": ""}, "listing", "data", {"data/b.txt": ""}, "{root}/data"),
-        ({"data/a.txt": ""}, "listing", "data", {"data/__pycache__/a.cpython-311.pyc": ""}, None),
-    ],
-)
-def test_a_path_that_was_read(project, before, kind, name, after, found):
-    for path, text in before.items():
-        project.write(path, text)
-    kept = project.kept((kind, name))
-
-    for path, text in after.items():
-        project.write(path, text)
-
-    assert project.changed(kept) == found
-
-
-def test_the_types_in_a_folder(project):
-    path = project.write("data/a.txt")
-    kept = project.kept(("listing", "data"))
-
-    os.remove(path)
-    os.mkdir(path)
-
-    assert project.changed(kept) == "{root}/data"
-
-
 @pytest.mark.parametrize("name", ["quick.py", "quick/__init__.py", "quick.abi3.so"])
 def test_a_module_that_was_missing_in_a_folder(project, name):
-    kept = project.kept(("module", "quick"))
+    kept = project.states().dependencies_of(project.seen(("module", "quick")))
 
     project.write("slow.py")
-    project.write("quick/data.txt")  # a folder without a module is none
     assert project.changed(kept) is None
     project.write(name)
     assert project.changed(kept) == "{root}/quick"
 
 
+def test_bytecode_in_a_folder_is_not_listed(project):
+    kept = project.states().dependencies_of(project.seen(("listing", "data")))
+    assert project.changed(kept) is None
+    project.write("data/a.txt")
+    kept = project.states().dependencies_of(project.seen(("listing", "data")))
+
+    project.write("data/__pycache__/a.cpython-311.pyc")
+    assert project.changed(kept) is None
+    project.write("data/b.txt")
+    assert project.changed(kept) == "{root}/data"
+
+
 def test_a_state_is_of_the_content(project):
     path = project.write("a.txt", "1")
     states = States()
-    first = states.of("content", path)
+    first = states.of("state", path)
     project.write("a.txt", "2")
 
-    assert states.of("content", path) != first
+    assert states.of("state", path) != first
     project.write("a.txt", "1")
-    assert states.of("content", path) == first == States().of("content", path)
+    assert states.of("state", path) == first == States().of("state", path)
 
 
 def test_large_files_are_identified_by_their_times(project):
     path = project.write("large")
     os.truncate(path, MOST_READ_BYTES + 1)
-    first = States().of("content", path)
+    first = States().of("state", path)
     os.utime(path, (1, 1))
 
-    assert States().of("content", path) != first
-
-
-# What is not kept
+    assert States().of("state", path) != first
 
 
 def test_what_changed_while_the_test_ran_is_not_kept(project):
     project.write("a.txt", "1")
-    seen = project.seen(("content", "a.txt"))
-    dependencies_of(seen, project.world())
+    seen = project.seen(("state", "a.txt"))
+    project.states().dependencies_of(seen)
 
     project.write("a.txt", "2")
-    with pytest.raises(NotCacheable, match=r"a\.txt was changed while the test ran"):
-        dependencies_of(seen, project.world())
+    with pytest.raises(NotCacheable, match=r"^a\.txt was changed while the test ran"):
+        project.states().dependencies_of(seen)
 
 
 def test_a_base_that_used_its_head_is_not_kept(project):
     project.write("head/a.py", "1")
-    seen = project.seen(("content", "head/a.py"))
-    dependencies_of(seen, project.world())
+    seen = project.seen(("state", "head"), ("state", "head/none"), ("module", "head/a"))
+    project.states(head=str(project.folder / "head")).dependencies_of(seen)
 
+    seen = project.seen(("state", "head/a.py"))
+    project.states().dependencies_of(seen)
     with pytest.raises(NotCacheable, match="base"):
-        dependencies_of(seen, project.world(head=str(project.folder / "head")))
+        project.states(head=str(project.folder / "head")).dependencies_of(seen)
 
 
 def test_trouble_is_not_kept(project):
     with pytest.raises(NotCacheable, match=r"os\.system"):
-        dependencies_of(project.seen(trouble="os.system"), project.world())
+        project.states().dependencies_of(project.seen(trouble="os.system"))
 
 
-# What is written
+def test_a_path_in_the_root_is_the_same_in_another(tmp_path):
+    """Also where a link in it leads, and not one beside it whose name begins so."""
+    roots = [tmp_path / "a", tmp_path / "elsewhere" / "b"]
+    for root in roots:
+        root.mkdir(parents=True)
+        os.symlink(root / "data", root / "link")
+    beside = tmp_path / "ab" / "data.txt"
+    beside.parent.mkdir()
+    beside.write_text("1")
+    kept = States(str(roots[0])).dependencies_of(
+        Project(roots[0]).seen(("state", "link"), ("state", "none"), ("state", beside))
+    )
 
-
-def test_a_link_in_the_checkout_is_the_same_in_another(tmp_path):
-    worlds = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        os.symlink(tmp_path / name / "data", tmp_path / name / "link")
-        worlds.append(CurrentStates(Names(str(tmp_path / name)), States()))
-    seen = Project(tmp_path / "a").seen(("type", "link"), ("type", "none"))
-
-    kept = dependencies_of(seen, worlds[0])
-
-    assert [first_change(kept, world) for world in worlds] == [None, None]
+    assert [States(str(root)).first_change(kept) for root in roots] == [None, None]
+    beside.write_text("2")
+    assert [States(str(root)).first_change(kept) for root in roots] == [str(beside)] * 2

@@ -59,32 +59,31 @@ def test_the_size_is_a_number_of_mib(text, expected):
 
 
 def test_components_keep_the_order_of_the_answer(store):
-    store.keep(KEY, {}, {"components": {"parameters": 2, "activations": 1}}, None)
+    store.keep(KEY, {}, {"components": {"parameters": 2, "activations": 1}})
     [entry] = store.entries(KEY)
 
     assert [*entry.answer["components"]] == ["parameters", "activations"]
 
 
 def test_what_is_kept_is_found(store):
-    store.keep(KEY, {"states": {"a": "1"}}, answer(1), b"a snapshot")
+    store.keep(KEY, {"states": {"a": "1"}}, answer(1))
 
     (entry,) = store.entries(KEY)
     assert entry.depends == {"states": {"a": "1"}}
     assert entry.answer == answer(1)
-    assert entry.snapshot == b"a snapshot"
 
 
 def test_the_same_dependencies_have_one_entry(store):
-    store.keep(KEY, {"a": 1}, answer(1), None)
-    store.keep(KEY, {"a": 1}, answer(2), None)
-    store.keep(KEY, {"a": 2}, answer(3), None)
+    store.keep(KEY, {"a": 1}, answer(1))
+    store.keep(KEY, {"a": 1}, answer(2))
+    store.keep(KEY, {"a": 2}, answer(3))
 
     assert sorted(entry.answer["number"] for entry in store.entries(KEY)) == [2, 3]
 
 
 def test_a_state_of_the_code_that_comes_back_is_still_there_among_16(store):
     for number in range(20):
-        store.keep(KEY, {"a": number}, answer(number), b"snapshot")
+        store.keep(KEY, {"a": number}, answer(number))
         (newest,) = [entry for entry in store.entries(KEY) if entry.answer["number"] == number]
         os.utime(newest.path, (number, number))
 
@@ -105,9 +104,8 @@ def damaged(data):
     yield os.urandom(1000)
 
 
-@pytest.mark.parametrize("snapshot", [None, b"a snapshot"])
-def test_a_damaged_entry_is_none(store, snapshot):
-    store.keep(KEY, {"a": 1}, answer(1), snapshot)
+def test_a_damaged_entry_is_none(store):
+    store.keep(KEY, {"a": 1}, answer(1))
     (path,) = files(store)
     data = path.read_bytes()
 
@@ -119,14 +117,14 @@ def test_a_damaged_entry_is_none(store, snapshot):
 
 
 def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(store, monkeypatch):
-    store.keep(KEY, {"a": 1}, answer(1), None)
+    store.keep(KEY, {"a": 1}, answer(1))
 
     def full(source, target):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store_module.os, "replace", full)
     with pytest.raises(OSError, match="No space left"):
-        store.keep(KEY, {"a": 1}, answer(2), None)
+        store.keep(KEY, {"a": 1}, answer(2))
 
     (entry,) = store.entries(KEY)
     assert entry.answer == answer(1)
@@ -140,7 +138,7 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     store = Store(tmp_path, most=10 * 10_500)
     for number in range(12):
         key = f"{number:02}" + KEY[2:]
-        store.keep(key, {}, answer(number), None)
+        store.keep(key, {}, answer(number))
         os.utime(next(store.entries(key)).path, (1000 + number, 1000 + number))
     store.used(next(store.entries("00" + KEY[2:])))
 
@@ -151,7 +149,7 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
 
 
 def test_nothing_goes_while_it_is_little(store):
-    store.keep(KEY, {}, answer(1), None)
+    store.keep(KEY, {}, answer(1))
     store.trim()
 
     assert list(store.entries(KEY))
@@ -163,7 +161,7 @@ def test_nothing_goes_while_it_is_little(store):
 def write_many(folder, number):
     store = Store(Path(folder), most=200_000)
     for turn in range(30):
-        store.keep(KEY, {"turn": turn % 5}, answer(number), os.urandom(100))
+        store.keep(KEY, {"turn": turn % 5}, answer(number))
         for entry in store.entries(KEY):
             assert entry.answer in (answer(0), answer(1), answer(2))
         store.trim()
@@ -185,7 +183,7 @@ def test_several_processes_write_read_and_trim_at_once(tmp_path):
 
 def test_an_unfinished_file_of_a_process_that_died_counts_and_goes(tmp_path):
     store = Store(tmp_path, most=1000)
-    store.keep(KEY, {}, {"outcome": "traced"}, None)
+    store.keep(KEY, {}, {"outcome": "traced"})
     handle, path = tempfile.mkstemp(prefix=".", dir=files(store)[0].parent)
     os.write(handle, b"x" * 2000)
     os.close(handle)

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import yaml  # noqa: F401 - here, as its C code cannot be imported again by a second session of a test
 
-from pytest_membudget.cache import estimates
 from pytest_membudget.cache import session_facts as facts
-from pytest_membudget.cache.states import first_change
+from pytest_membudget.cache.states import States
 from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.worker.client import template, workers
@@ -95,9 +94,8 @@ class Project:
         with self._monkeypatch.context() as patch:
             patch.setattr(template.Template, "begin", lambda own, *, waits=False: None)
             patch.setattr(workers, "start_process", refuse)
-            patch.setattr(
-                estimates, "first_change", lambda *args: changes.append(first_change(*args)) or changes[-1]
-            )
+            change = States.first_change
+            patch.setattr(States, "first_change", lambda *args: changes.append(change(*args)) or changes[-1])
             row = self.run(*args)["test_size"]
         if row.cached:
             assert row.verdict == "within"
@@ -148,7 +146,6 @@ def test_what_the_test_does_not_depend_on_changes_nothing(project, monkeypatch):
     project.write("src/new.py", "NOTHING = 1\n")
     project.write("tests/test_others.py", "def test_nothing():\n    pass\n")
     project.write("data/more.txt", "1")
-    project.write("src/numpy/readme.txt", "a folder of a package's name comes after the package\n")
     settings = "[tool.ruff]\nline-length = 100\n[tool.membudget]\ntimeout = 100\n"
     project.write("pyproject.toml", PYPROJECT + settings)
     monkeypatch.setenv("GITHUB_SHA", "1")
@@ -177,7 +174,7 @@ def test_a_file_that_matters_is_seen(project, name, text, why):
 def test_a_module_that_is_gone_is_seen(project):
     (project.path / "src" / "later.py").unlink()
 
-    assert project.miss() == "changed: {root}/src/later.py"
+    assert project.miss() == "changed: {root}/src/later"
 
 
 @pytest.mark.parametrize(

@@ -68,19 +68,17 @@ PROCESSES = {"test_process[0.25]", "test_process[0.5]", "test_process[0.75]"}
 NEVER_KEPT = {"test_socket", "test_changes_what_it_read", "test_raises", "test_skips"} | PROCESSES
 
 
-REPORT = ("--membudget", "--membudget-report=membudget", "--membudget-snapshots")
+REPORT = ("--membudget", "--membudget-report=membudget")
 
 
 @pytest.fixture(scope="module")
 def run_twice(session_of, again, tmp_path_factory, cache_in):
-    """``run_twice(files, *more)``: a session, its first snapshot, and a second session with ``more``."""
+    """``run_twice(files, *more)``: a session, and a second one with ``more``."""
 
     def run(files, *more):
         env = cache_in(tmp_path_factory.mktemp("kept"))
         first = session_of(files, *REPORT, report=False, env=env)
-        row = first.report["tests"][0]
-        snapshot = (first.report_path.parent / row["snapshot"]).read_bytes()
-        return first, snapshot, again(first, *REPORT, *more, env=env)
+        return first, again(first, *REPORT, *more, env=env)
 
     return run
 
@@ -93,7 +91,7 @@ def runs(run_twice):
 
 
 def test_the_first_session_uses_nothing(runs):
-    first, _, _ = runs
+    first, _ = runs
 
     assert set(first.rows) == KEPT | NEVER_KEPT
     assert not any(row["cached"] for row in first.rows.values())
@@ -101,20 +99,20 @@ def test_the_first_session_uses_nothing(runs):
 
 
 def test_the_second_uses_figures_that_cannot_have_changed(runs):
-    _, _, second = runs
+    _, second = runs
 
     assert {name for name, row in second.rows.items() if row["cached"]} == KEPT
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
 def test_a_kept_row_is_the_one_that_was_estimated(runs, name):
-    first, second = (run.rows[name] for run in (runs[0], runs[2]))
+    first, second = (run.rows[name] for run in runs)
 
     assert {**second, "cached": False} == first
 
 
 def test_the_summary_counts_them(runs):
-    _, _, second = runs
+    _, second = runs
 
     assert "10 estimated (8 within, 2 over, 5 from cache)" in second.out
 
@@ -128,15 +126,8 @@ def test_the_summary_counts_them(runs):
     ],
 )
 def test_the_summary_says_what_is_never_kept_and_why(runs, name, reason):
-    for run in (runs[0], runs[2]):
+    for run in runs:
         assert run.summary.count(f"estimated in every session ({reason}): test_kept.py::{name}") == 1
-
-
-def test_a_kept_snapshot_lies_where_the_report_says(runs):
-    _, snapshot, second = runs
-    path = second.report_path.parent / second.rows["test_plain"]["snapshot"]
-
-    assert path.read_bytes() == snapshot
 
 
 SCRIPT = """
@@ -164,7 +155,7 @@ budgets:
 
 
 def test_a_script_that_asks_git_and_writes_its_outputs_is_kept(run_twice):
-    first, _, second = run_twice({"train.py": SCRIPT, "it.membudget.yaml": ENTRY})
+    first, second = run_twice({"train.py": SCRIPT, "it.membudget.yaml": ENTRY})
 
     assert [run.rows["writes"]["cached"] for run in (first, second)] == [False, True], first.out
     assert len(list((first.folder / "runs").iterdir())) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,17 +18,15 @@ _READS_MORE: Final = ("--ignored", "--no-index", "--output", "--ext-diff", "--te
 #: They say what the machine is, as ``platform`` does, which is not followed either.
 _OF_MACHINE: Final = ("arch", "hostname", "ldconfig", "lscpu", "nproc", "uname")
 _VERSION: Final = (["--version"], ["-V"], ["-v"], ["version"])
-#: What a shell does with a text but split it.
-_SHELLS_OWN: Final = frozenset("|&;<>()$`*?[]~#!{}=\n\\")
+#: What a shell only splits.
+_PLAIN: Final = re.compile(r"[\w ./:,+@%=-]*")
 
 
 def words_of(program: Any, given: Any) -> list[str]:
     """The words of the command ``given`` to ``subprocess``; empty if a shell does more than split them."""
     words: list[str] = list(map(os.fsdecode, [given] if isinstance(given, (str, bytes)) else given))
-    if len(words) == 3 and words[0] in ("/bin/sh", "sh") and words[1] == "-c":
-        first = words[2].split(None, 1)[:1]
-        special = _SHELLS_OWN if not first or "=" in first[0] else _SHELLS_OWN - {"="}
-        return [] if special & set(words[2]) else shlex.split(words[2])
+    if len(words) == 3 and words[:2] == ["/bin/sh", "-c"]:
+        return words[2].split() if _PLAIN.fullmatch(words[2]) else []
     return [os.fsdecode(program or words[0]), *words[1:]]
 
 
@@ -42,10 +40,3 @@ def asks_git(words: Sequence[str], environment: Mapping[Any, Any]) -> bool:
 def asks_program(words: Sequence[str]) -> bool:
     """Whether its answer depends on the program, and on the machine, alone."""
     return os.path.basename(words[0]) in _OF_MACHINE or list(words[1:]) in _VERSION
-
-
-def places(program: str, environment: Mapping[Any, Any]) -> list[str]:
-    """Where ``program`` is looked for, in that order."""
-    if os.sep in program:
-        return [program]
-    return [os.path.join(folder, program) for folder in os.get_exec_path(dict(environment))]

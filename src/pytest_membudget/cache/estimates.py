@@ -7,18 +7,15 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from ..atomic_files import replacing
 from ..results.answer import Answer, Request
-from .paths import Names
-from .states import CurrentStates, NotCacheable, States, dependencies_of, digest, first_change, json_text
-from .store import Entry, Store
+from .states import NotCacheable, States, digest_of
+from .store import Store
 
 
 class EstimateCache:
-    """Answers of workers, stored with what they depended on.
+    """Answers of workers, stored with what they depended on; without snapshots, which are made anew.
 
     Nothing here raises: a cache that cannot be read finds nothing, and one that cannot be written keeps
     nothing; ``trouble`` says why.
@@ -38,7 +35,7 @@ class EstimateCache:
         ``finds``: False for ``refresh``, which makes all estimates again and stores them.
         """
         self._store = store
-        self._current = CurrentStates(Names(root), States(), head_of_base(os.environ))
+        self._states = States(root, head_of_base(os.environ))
         self._facts = facts
         self._variables = variables
         self._finds = finds
@@ -49,32 +46,27 @@ class EstimateCache:
         self.not_cached: dict[str, str] = {}
 
     def find(self, request: Request) -> Answer | None:
-        """The cached answer to ``request``; None if there is none that is still valid.
-
-        Its snapshot is then at the path that the request names.
-        """
-        for entry in self._store.entries(self._key(request)) if self._finds else ():
-            if first_change(entry.depends, self._current) is None:
+        """The cached answer to ``request``; None if there is none that is still valid."""
+        for entry in self._store.entries(self._key(request)) if self._finds and not request.snapshot else ():
+            if self._states.first_change(entry.depends) is None:
                 self._store.used(entry)
-                return _answer(entry, request)
+                return Answer.from_json(entry.answer)
         return None
 
     def keep(self, request: Request, answer: Answer) -> None:
         """Store a worker's ``answer`` to ``request``, if it is a figure and its dependencies are known."""
-        if answer.seen is None or not answer.has_figure or answer.snapshot_error or self.trouble:
+        if answer.seen is None or not answer.has_figure or self.trouble:
             return
         try:
             key = self._key(request)
             if self._started_with != self._variables(os.environ):
                 raise NotCacheable("the session has changed its environment variables")
-            depends = dependencies_of(answer.seen, self._current)
-            has_snapshot = answer.has_snapshot and request.snapshot is not None
-            snapshot = Path(str(request.snapshot)).read_bytes() if has_snapshot else None
-            self._store.keep(key, depends, replace(answer, seen=None).to_json(), snapshot)
+            depends = self._states.dependencies_of(answer.seen)
+            kept = replace(answer, seen=None, has_snapshot=False, snapshot_error="")
+            self._store.keep(key, depends, kept.to_json())
             self._has_kept = True
         except NotCacheable as error:
-            names = self._current.names
-            self.not_cached[names.shown(request.key)] = names.shown(str(error))
+            self.not_cached[request.key.replace(self._states.root + os.sep, "")] = str(error)
         except OSError as error:
             self.trouble = f"{error.strerror or error}: {self._store.folder}"
 
@@ -89,34 +81,11 @@ class EstimateCache:
 
     @cached_property
     def _session(self) -> str:
-        return self._digest([self._started_with, self._facts(self._current.states)])
+        return digest_of([self._started_with, self._facts(self._states)], self._states.root)
 
     def _key(self, request: Request) -> str:
-        asked = replace(request, snapshot=None).to_json()
-        return self._digest([self._session, asked, request.snapshot is not None])
-
-    def _digest(self, value: object) -> str:
-        """The same in each checkout; values of variables may be secrets, and only this digest is kept."""
-        return digest(self._current.names.text(json_text(value)).encode("utf-8", "surrogateescape"))
-
-
-def _answer(entry: Entry, request: Request) -> Answer:
-    """The answer of ``entry``, with its snapshot at the path that ``request`` names."""
-    answer = Answer.from_json(entry.answer)
-    if request.snapshot is None:
-        return answer
-    path = Path(request.snapshot)
-    try:
-        if entry.snapshot is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as file:
-                file.write(entry.snapshot)
-        else:
-            path.unlink(missing_ok=True)  # an earlier run's
-    except OSError as error:
-        why = f"{error.strerror or error}: {path.parent}"
-        return replace(answer, has_snapshot=False, snapshot_error=why)
-    return answer
+        """Values of variables may be secrets, and only this digest is kept."""
+        return digest_of([self._session, replace(request, snapshot=None).to_json()], self._states.root)
 
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from ..budgets.settings import Settings
 from ..names import REFRESH
 from .estimates import EstimateCache
 from .paths import PACKAGE
-from .states import States, entries
+from .states import States
 from .store import Store, cache_folder, most_bytes
 
 #: The variables that do not count: they name the terminal, the job of a CI, the process of pytest, or the
@@ -88,23 +88,19 @@ def cache_of(
 def installation(import_path: Sequence[str], states: States) -> dict[str, Any]:
     """What is installed for the workers: Python, this plugin, distributions, and code edited there."""
     path = list(dict.fromkeys(map(os.path.abspath, import_path)))
+    files = [*_files_below(PACKAGE), *distributions(path), *edited_files(path)]
     return {
-        "plugin": contents(_files_below(PACKAGE), states),
         "python": [sys.version, sys.executable, sys.flags, sys._xoptions, sys.warnoptions],
         "platform": [platform.system(), platform.machine(), platform.libc_ver()],
         "path": path,
-        "distributions": distributions(path, states),
-        "edited": contents(edited_files(path), states),
+        "files": {file: states.of("state", file) for file in files},
     }
 
 
 def counted_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """All of ``environment`` but what is documented not to count."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name not in IGNORED and not name.startswith(_BEGINNINGS)
-    }
+    counted = (name for name in environment if name not in IGNORED and not name.startswith(_BEGINNINGS))
+    return {name: environment[name] for name in counted}
 
 
 def counted_settings(settings: Settings) -> dict[str, Any]:
@@ -125,30 +121,26 @@ def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return counted
 
 
-def contents(files: Iterable[str], states: States) -> dict[str, str]:
-    """The states of the contents of ``files``."""
-    return {path: states.of("content", path) for path in files}
-
-
-def distributions(search: Iterable[str], states: States) -> dict[str, str]:
-    """The distributions installed in ``search``: versions, hashes of files, links."""
-    found = (os.path.join(folder, entry) for folder in search for entry in entries(folder))
-    installed = (path for path in found if path.endswith(_INSTALLED))
-    return contents(
-        (os.path.join(path, name).rstrip(os.sep) for path in installed for name in _SAYING), states
-    )
+def distributions(search: Iterable[str]) -> list[str]:
+    """The files that say what is installed in ``search``: versions, hashes of files, links."""
+    installed = (path for folder in search for path in _inside(folder) if path.endswith(_INSTALLED))
+    return [os.path.join(path, name).rstrip(os.sep) for path in installed for name in _SAYING]
 
 
 def edited_files(search: Iterable[str]) -> list[str]:
     """Code of installed packages that was changed after the last installation into its folder."""
     found: list[str] = []
     for folder in search:
-        records = glob.glob(os.path.join(glob.escape(folder), "*.dist-info", "RECORD"))
+        records = [os.path.join(path, "RECORD") for path in _inside(folder) if path.endswith(".dist-info")]
         if records:
             last_ns = max(map(_changed_ns, records))
             code = (path for path in _files_below(folder) if path.endswith((".py", ".so")))
             found += (path for path in code if _changed_ns(path) > last_ns)
     return sorted(found)
+
+
+def _inside(folder: str) -> list[str]:
+    return glob.glob(os.path.join(glob.escape(folder), "*"))
 
 
 def _changed_ns(path: str) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import itertools
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from ..units import MIB
 from .states import digest_of
 
 #: The version of the files' format; another version finds none of these files.
-FORMAT = 5
+FORMAT = 6
 MOST_BYTES = 256 * MIB
 #: The share of the size that is left after a cleanup.
 _KEPT_SHARE = 0.8
@@ -43,12 +45,11 @@ def most_bytes(environment: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One cached estimate: its path and dependencies, the worker's answer, and the test's snapshot."""
+    """One cached estimate: its path and dependencies, and the worker's answer."""
 
     path: Path
     depends: Mapping[str, Any]
     answer: dict[str, Any]
-    snapshot: bytes | None
 
 
 class Store:
@@ -61,64 +62,43 @@ class Store:
 
     def entries(self, key: str) -> Iterator[Entry]:
         """The entries of ``key``, the most recently used first; damaged ones are left out."""
-        for _, _, path in _newest_first(self._folder_of(key)):
-            entry = _read(path)
-            if entry is not None:
-                yield entry
+        for _, _, path in _newest_first(self._folder / key):
+            with contextlib.suppress(OSError, zlib.error, ValueError, TypeError):
+                yield Entry(path, **json.loads(zlib.decompress(path.read_bytes())))
 
     def used(self, entry: Entry) -> None:
         """Record that ``entry`` was used now; ignored if the folder is not writable."""
         with contextlib.suppress(OSError):
             os.utime(entry.path)
 
-    def keep(
-        self, key: str, depends: Mapping[str, Any], answer: Mapping[str, Any], snapshot: bytes | None
-    ) -> None:
+    def keep(self, key: str, depends: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Store ``answer``; it replaces one with the same dependencies."""
-        folder = self._folder_of(key)
+        folder = self._folder / key
         folder.mkdir(parents=True, exist_ok=True)
-        head = json.dumps({"depends": depends, "answer": answer}, separators=(",", ":"))
         with replacing(folder / f"{digest_of(depends)}.estimate") as file:
-            file.write(zlib.compress(head.encode() + b"\n" + (snapshot or b"")))
-        for _, _, old in _newest_first(folder)[_MOST_STATES:]:
-            _remove(old)
+            file.write(zlib.compress(json.dumps({"depends": depends, "answer": answer}).encode()))
+        _remove(_newest_first(folder)[_MOST_STATES:])
 
     def trim(self) -> None:
         """Remove the least recently used entries, if the cache is over its size."""
         found = _newest_first(self._folder)
-        total_bytes = sum(size for _, size, _ in found)
-        if total_bytes <= self._most_bytes:
-            return
-        left_bytes = int(self._most_bytes * _KEPT_SHARE)
-        while found and total_bytes > left_bytes:
-            _, size, path = found.pop()
-            _remove(path)
-            total_bytes -= size
-
-    def _folder_of(self, key: str) -> Path:
-        return self._folder / key[:2] / key
+        sums = list(itertools.accumulate(size for _, size, _ in found))
+        if sums and sums[-1] > self._most_bytes:
+            left_bytes = self._most_bytes * _KEPT_SHARE
+            _remove(found[bisect.bisect_right(sums, left_bytes) :])
 
 
 def _newest_first(folder: Path) -> list[tuple[int, int, Path]]:
     """Time of use, size and path of all files, with unfinished ones of processes that have died."""
     found: list[tuple[int, int, Path]] = []
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                found.append((status.st_mtime_ns, status.st_size, path))
+    for path in folder.rglob("*.*"):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            found.append((status.st_mtime_ns, status.st_size, path))
     return sorted(found, reverse=True)
 
 
-def _read(path: Path) -> Entry | None:
-    """The entry at ``path``; None if it is damaged, as its checksum shows, or not ours."""
-    try:
-        head, _, snapshot = zlib.decompress(path.read_bytes()).partition(b"\n")
-        return Entry(path, **json.loads(head), snapshot=snapshot or None)
-    except (OSError, zlib.error, ValueError, TypeError):
-        return None
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.unlink()
+def _remove(files: Iterable[tuple[int, int, Path]]) -> None:
+    for _, _, path in files:
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -141,7 +141,8 @@ class _Template:
             sys.path[:] = request["path"]
             tempfile.tempdir = None  # another variable may name it
             if self._prepared.observer is not None:
-                self._prepared.observer.searched(self._names, added)
+                for name in self._names:  # as it would have searched them
+                    self._prepared.observer.find_spec(name, added)
             main_of_worker(read_fd, write_fd, self._prepared)
         finally:
             leave(1)
