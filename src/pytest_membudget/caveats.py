@@ -75,6 +75,7 @@ OTHER_OBJECTS: Final = CaveatKind(
     "gather numbers, texts, lists and dictionaries of them; or name the ranks that differ: ranks=[0, 1, 63]",
 )
 HOW: Final = CaveatKind("method", METHOD)
+UNTRAINED: Final = CaveatKind("untrained", METHOD)
 
 #: Not modelled.
 LIBRARY: Final = CaveatKind("library", UNCHECKED, _MEASURE, is_missing=True)

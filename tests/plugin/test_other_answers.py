@@ -9,6 +9,8 @@ MIB = 2**20
 BODIES = """
     import os
     import random
+    import tempfile
+    import uuid
 
     import numpy
     import pytest
@@ -138,6 +140,19 @@ BODIES = """
         take(int(numpy.random.default_rng().integers(1, 512)))
 
     @budget
+    def test_bytes_of_the_system():
+        torch.empty(uuid.uuid4().int % 2**28, dtype=torch.uint8, device="cuda")
+
+    @budget
+    def test_an_unseeded_generator():
+        torch.empty(random.Random().randint(1, 2**28), dtype=torch.uint8, device="cuda")
+
+    @budget
+    def test_a_library_that_makes_a_name():
+        with tempfile.TemporaryFile(), tempfile.TemporaryDirectory():
+            take(8)
+
+    @budget
     def test_draws_of_torch():
         take(min(torch.randint(1, 513, (8,)).tolist()))
 
@@ -201,6 +216,8 @@ DRAWN = {
     "a_draw_of_numpy": "numpy",
     "draws_of_torch": "torch",
     "a_draw_without_a_seed": "generators without a seed",
+    "bytes_of_the_system": "os.urandom",
+    "an_unseeded_generator": "random.Random()",
 }
 
 
@@ -251,6 +268,10 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
     assert {other["peak_bytes"] for other in one["variants"]} == {one["peak"]["allocated_bytes"]}
     if AGREED[name] is not None:
         assert AGREED[name] * MIB <= one["peak"]["allocated_bytes"] < (AGREED[name] + 1) * MIB
+
+
+def test_the_name_of_a_temporary_file_is_no_draw(run):
+    assert estimate(run, "a_library_that_makes_a_name")["variants"] == []
 
 
 def test_a_whole_number_that_changes_nothing_stays_unchecked(run):

@@ -1,7 +1,10 @@
 """A figure under 1% of its budget gets a word: it may not be what is trained."""
 
+from dataclasses import replace
+
 import pytest
 
+from pytest_membudget.caveats import UNTRAINED, Caveat
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.reporting.document import Document
 from pytest_membudget.reporting.status import legend, reported_tests, small_line
@@ -29,6 +32,15 @@ def test_the_summary_has_one_line_for_all():
     assert list(small_line(rows)) == ["under 1% of the budget, is it what you train?: t.py::a and 1 more"]
     assert list(small_line(rows[1:2])) == []
     assert list(legend(rows)) == []
+
+
+def test_an_optimizer_without_a_backward_gets_a_word():
+    idle = result(5_000, name="b")
+    report = replace(idle.estimates[0], caveats=(Caveat(UNTRAINED, "no parameter has got a gradient"),))
+    rows = [result(5_000), replace(idle, estimates=(report,))]
+
+    assert list(small_line(rows)) == ["an optimizer, and no backward ran, is it what you train?: t.py::b"]
+    assert rows[1].mark == ""
 
 
 def test_the_other_reports_say_so_at_the_test():

@@ -275,8 +275,11 @@ def legend(results: Iterable[TestResult]) -> Iterator[str]:
 
 
 def small_line(results: Iterable[TestResult]) -> Iterator[str]:
-    """The line on tests that take under 1% of their budgets; empty if there are none."""
-    small = [result.nodeid for result in results if result.is_small]
-    if small:
-        more = f" and {len(small) - 1} more" if len(small) > 1 else ""
-        yield f"under 1% of the budget, {SMALL}: {small[0]}{more}"
+    """The lines on tests that take under 1% of their budgets, or have an optimizer and no backward."""
+    rows = [*results]
+    small = [row.nodeid for row in rows if row.is_small]
+    untrained = [row.nodeid for row in rows if row.is_untrained]
+    for what, found in (("under 1% of the budget", small), ("an optimizer, and no backward ran", untrained)):
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            yield f"{what}, {SMALL}: {found[0]}{more}"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
-from ..caveats import METHOD, UNCHECKED, Caveat
+from ..caveats import METHOD, UNCHECKED, UNTRAINED, Caveat
 from ..json_object import JsonObject, LineNumber, Lines, one_of
 from ..memory_report import MemoryReport
 from ..names import MARKER
@@ -170,6 +170,11 @@ class TestResult(JsonObject):
         if self.verdict != WITHIN or figure is None or limit is None:
             return False
         return figure.peak_bytes * _SMALL < limit
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether it has an optimizer, and no backward ran."""
+        return any(caveat.kind is UNTRAINED for caveat in self.caveats)
 
     @property
     def worst_estimate(self) -> MemoryReport | None:

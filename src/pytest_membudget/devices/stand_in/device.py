@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from ...caveats import LIBRARY, OTHER_CARD, Caveat, caveats_of
+from ...caveats import LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
@@ -44,6 +44,9 @@ REFUSED: Final = (
 def made_for(order: Mapping[str, Any]) -> StandInDevice:
     """The device of a worker's order."""
     return StandInDevice(find_gpu(order["gpu"]))
+
+
+_NO_BACKWARD = "an optimizer was made, and no parameter has got a gradient"
 
 
 class StandInDevice(Device):
@@ -162,6 +165,7 @@ class StandInDevice(Device):
                 *self._host.caveats(root),
                 *context_caveats(self.gpu, metric, limited=self._limited),
                 *caveats_of(LIBRARY, self._libraries.not_modelled()),
+                *caveats_of(UNTRAINED, [_NO_BACKWARD] if self._run.observer.roles.is_untrained else []),
                 *nccl.caveats,
                 *caveats_of(OTHER_CARD, _on_other_cards()),
                 *(self._ranks.caveats(root) if self._ranks is not None else ()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -54,6 +55,12 @@ class RoleBook(Hooks):
         self._forget_one = self._forget  # one bound method for all of them
         #: the running steps of optimizers, the outer ones first
         self.steps: list[Step] = []
+        self._has_optimizer = self._has_gradient = False
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether there was an optimizer, and no gradient."""
+        return self._has_optimizer and not self._has_gradient
 
     def _hooked(self) -> list[Any]:
         hooks = nn.modules.module
@@ -62,7 +69,8 @@ class RoleBook(Hooks):
             hooks.register_module_buffer_registration_hook(self._buffer_registered),
             register_optimizer_step_pre_hook(self._step_begins),
             register_optimizer_step_post_hook(self._step_ended),
-            Replacement(Optimizer, "load_state_dict", self._loading),  # torch has a hook of one optimizer
+            Replacement(Optimizer, "__init__", self._making),  # torch has hooks of one optimizer
+            Replacement(Optimizer, "load_state_dict", self._loading),
             Replacement(torch.utils, "swap_tensors", self._swapping),
             Replacement(nn.Module, "_apply", self._moving),
         ]
@@ -104,6 +112,7 @@ class RoleBook(Hooks):
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
+        self._has_gradient = True
         key = id(parameter)
         name = self._names.get(key)
         # the whole parameters that FSDP gathers are registered with no module
@@ -160,6 +169,14 @@ class RoleBook(Hooks):
             if optimizer is not None:
                 self._note_states(optimizer)
         self._changed()
+
+    def _making(self, init: Any) -> Any:
+        @functools.wraps(init)
+        def make(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+            self._has_optimizer = True
+            init(optimizer, *args, **kwargs)
+
+        return make
 
     def _loading(self, load: Any) -> Any:
         def load_state_dict(optimizer: Optimizer, state_dict: Any) -> None:

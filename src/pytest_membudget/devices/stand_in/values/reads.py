@@ -178,6 +178,9 @@ class Reads:
         for read, answers in self.assumed.items():
             article = "an" if read.dtype.startswith("int") else "a"
             text = f"{read.place.shown(root)} reads {article} {read.dtype} value{read.use} {answers}"
+            rounds = VARIANT.ended[f"{read.place.file}:{read.place.line}"]
+            if rounds and read.dtype == "bool":
+                text += f"; its loop, which waits for another truth, was ended after {rounds:,} reads"
             found.append(Caveat(answers.kind, text))
         return found
 

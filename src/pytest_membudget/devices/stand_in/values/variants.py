@@ -38,6 +38,8 @@ class Variant:
         self._asked = Counter[str]()
         #: whether a number between 0 and 1 was drawn, which has two other ends
         self.drew_unit = False
+        #: the lines of loops that a bound has ended
+        self.ended = Counter[str]()
 
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
@@ -51,6 +53,8 @@ class Variant:
         turns = self.number > 0 and line not in self._steady
         if dtype is torch.bool:
             is_loop = self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE)
+            if is_loop:
+                self.ended[line] = self.ended[line] or self._asked[line] - 1
             return not plausible if turns != is_loop else plausible
         if not turns or dtype.is_complex:
             return plausible
