@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, StaticCache
 
 from ..assumptions import assume
 from ..scenarios.job import Generation, Job, Model
@@ -20,11 +20,9 @@ from .tensor_plans import hugging_face_plan
 
 def decoder_of(job: Job, model: Model, number_type: torch.dtype) -> Decoder:
     """The causal language model of ``model``, where ``torch.device`` says."""
-    config = transformers.AutoConfig.for_model(**{**model.values, "use_cache": False})
+    config = AutoConfig.for_model(**{**model.values, "use_cache": False})
     attention = "eager" if job.attention == "eager" else "sdpa"
-    causal = transformers.AutoModelForCausalLM.from_config(
-        config, dtype=number_type, attn_implementation=attention
-    )
+    causal = AutoModelForCausalLM.from_config(config, dtype=number_type, attn_implementation=attention)
     # within tensor parallelism the first layer has a part of the sequence, whose places these are
     places: dict[str, Tensor] = {}
     if job.degrees.sequence_parallel:
@@ -43,7 +41,7 @@ def decoder_of(job: Job, model: Model, number_type: torch.dtype) -> Decoder:
     )
 
 
-def _recompute_layers(causal: transformers.PreTrainedModel) -> None:
+def _recompute_layers(causal: PreTrainedModel) -> None:
     if hasattr(causal, "activation_checkpointing_enable"):  # 5.23's name
         causal.activation_checkpointing_enable({"use_reentrant": False})
     else:
@@ -62,7 +60,7 @@ def generate(job: Job, generation: Generation) -> None:
     tokens = torch.zeros(job.micro_batch, generation.prompt, dtype=torch.int64, device="cuda")
     new, cache = generation.new_tokens, None
     if generation.cache == "static":
-        cache = transformers.StaticCache(causal.config, max_cache_len=generation.prompt + new)
+        cache = StaticCache(causal.config, max_cache_len=generation.prompt + new)
         new = min(new, STATIC_TOKENS)
     with assume(value=False):  # no sequence has come to its end before that
         causal.generate(

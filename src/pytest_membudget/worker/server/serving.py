@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from ... import recipes
 from ...budgets.node_ids import key_of, nodeid_of
 from ...devices.contract import Device
 from ...names import MARKER, WORKER
@@ -26,6 +29,8 @@ from .one_test.caveats import Caveats
 from .one_test.item_run import ItemRun
 from .session_options import disable_side_effects, mute_terminal
 
+#: The modules that scenarios run as ``-m``.
+_RECIPES = f"{recipes.__name__}."
 #: Seconds for the driver to describe its card.
 _CARD_TIMEOUT = 60.0
 
@@ -151,6 +156,7 @@ class ServingPlugin:
     def _run(self, item: pytest.Item, task: Task) -> Child | Answer:
         if self._device.is_awake:  # an initialized driver does not survive a fork
             return replace(self._body(item, task), is_last=True)
+        _import_recipe(task.request.program)
         return Child(partial(self._body, item, task), self._order["timeout"], self._channel)
 
     def _body(self, item: pytest.Item, task: Task) -> Answer:
@@ -180,6 +186,15 @@ class ServingPlugin:
             "the worker did not collect this test: its collection must not depend on the process "
             "it runs in (random parameters, a different working folder, a missing GPU that it checks for)"
         )
+
+
+def _import_recipe(program: tuple[Any, ...] | None) -> None:
+    """Import what a scenario's recipe does, in the process that is copied for each test: seconds of each."""
+    words = () if program is None else program[0]
+    if words and words[0] == "-m" and words[1].startswith(_RECIPES):
+        with suppress(Exception):  # its test will raise it
+            importlib.import_module(words[1])
+        sys.modules.pop(words[1], None)  # it is to run as a program, and was not there before
 
 
 def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> None:
