@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = ["-m pip install --quiet tox", "-m tox", "-m tox -e cuda-smoke"]
+PARTS = ["-m pip install --quiet tox", "-m tox", "-m tox -e tests -- -m slow tests", "-m tox -e cuda-smoke"]
 
 
 @pytest.fixture

@@ -136,6 +136,7 @@ def examples_run(session_of):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", EXAMPLES)
 def test_every_example_of_a_page_passes(examples_run, page):
     count, verdict = EXAMPLES[page]
@@ -204,12 +205,14 @@ def failures(tmp_path_factory, write_all, in_folder):
 
 
 @shown_with_213
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(shown(FAILURES))))
 def test_the_failures_are_real(failures, number):
     assert first_missing(shown(FAILURES)[number], failures) is None
 
 
 @shown_with_213
+@pytest.mark.slow
 def test_getting_started_names_the_real_figure(failures):
     assert "prints its peak: 2.59 GiB with torch 2.13, 86% of" in (DOCS / "getting-started.md").read_text(
         "utf-8"
@@ -218,6 +221,7 @@ def test_getting_started_names_the_real_figure(failures):
 
 
 @shown_with_213
+@pytest.mark.slow
 def test_the_readme_shows_a_real_failure(failures):
     [output] = [block for block in shown(README) if block[0].startswith("___")]
 
@@ -226,6 +230,7 @@ def test_the_readme_shows_a_real_failure(failures):
 
 
 @shown_with_213
+@pytest.mark.slow
 def test_the_readme_shows_the_real_output_of_a_script(script_lines):
     [output] = [block for block in shown(README) if block[0].startswith("train.")]
 

@@ -17,6 +17,13 @@ def test_the_core_of_the_tests_is_there():
         assert (ROOT / path).exists(), path
 
 
+def test_what_the_default_suite_leaves_out_is_a_part_of_ci():
+    """``tests/test_ci_run.py`` sees that each part fails it."""
+    assert '{posargs:-m "not slow" tests}' in CONFIG["testenv:tests"]["commands"]
+    assert "{posargs:tests}" in CONFIG["testenv"]["commands"]
+    assert "python -m tox -e tests -- -m slow tests" in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
 def test_the_programs_that_write_the_reports_are_there():
     commands = CONFIG["testenv:reports"]["commands"]
     modules = re.findall(r"-m ([\w.]+)", commands)

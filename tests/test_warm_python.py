@@ -13,7 +13,10 @@ from pytest_membudget.worker.client.order import Order, worker_import_path
 from pytest_membudget.worker.processes import start_process
 from tests.warm_python import WarmPython, is_possible, workers_environment
 
-pytestmark = pytest.mark.skipif(not is_possible(), reason="sessions have ordinary Python processes alone")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_possible(), reason="sessions have ordinary Python processes alone"),
+]
 
 #: Variables of the process that runs these tests; inductor sets the last where it is imported.
 _NOT_THE_SESSIONS = ("PYTEST_", "COV_", "TORCHINDUCTOR_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")

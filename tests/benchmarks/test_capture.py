@@ -17,6 +17,8 @@ from pytest_membudget.worker.client.order import SYMBOLS
 from tests.allocator.played import play
 from tests.warm_python import WarmPython
 
+pytestmark = pytest.mark.slow
+
 FAMILY = "tests.benchmarks.tiny_steps"
 MIB = 2**20
 TINY = (

@@ -11,6 +11,8 @@ import pytest
 from benchmarks import accuracy
 from pytest_membudget.devices.torch_parts import torch_release
 
+pytestmark = pytest.mark.slow
+
 LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%, equal (\d+)%, over (\d+)%")
 
 

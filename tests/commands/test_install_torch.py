@@ -18,6 +18,8 @@ from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.errors import UsageMistake
 from tests.commands.tiny_wheels import write_others, write_torch
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pip", reason="the wheels are installed by pip")
 
 SOURCES = Path(pytest_membudget.__file__).parent.parent

@@ -12,6 +12,8 @@ import mutate_gate
 import pytest
 from mutate_gate import Mutation, Outcome, Stale
 
+pytestmark = pytest.mark.slow
+
 MUTATIONS = mutate_gate.read_table()
 PACKAGE = mutate_gate.ROOT / "src" / mutate_gate.PACKAGE
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     "test_saving.py": """
         import os

@@ -5,6 +5,8 @@ The figure of a change is that of a test in which it is written.
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 MODELS = """
     import torch
     import torch.nn.functional as F

@@ -4,6 +4,8 @@ import importlib.util
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 #: hidden 256, 4 layers, 8 heads of 32, 4 of keys and values, 512 inside, 1,024 words
 MATRICES = 2 * 1024 * 256 + 4 * (2 * 256 * 256 + 2 * 128 * 256 + 3 * 256 * 512)
 NORMS = (4 * 2 + 1) * 256

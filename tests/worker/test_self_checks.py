@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     "test_budgets.py": """
         import pytest, torch

@@ -12,6 +12,8 @@ from pytest_membudget.devices.real.compiled_calls import CompiledCalls, Follower
 from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.tracking.running_code.modules import ModuleStack
 
+pytestmark = pytest.mark.slow
+
 
 class Model(nn.Module):
     def __init__(self):

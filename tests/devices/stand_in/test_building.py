@@ -15,6 +15,8 @@ import pytest
 from pytest_membudget.devices.stand_in import building
 from pytest_membudget.devices.stand_in.building import Built, CannotBuild, built_libraries
 
+pytestmark = pytest.mark.slow
+
 NOWHERE = Path("/nonexistent")
 LIBRARIES = {"libmembudget_stand_in.so", "libcuda.so.1", "libnvidia-ml.so.1"}
 

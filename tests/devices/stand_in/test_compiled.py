@@ -13,6 +13,8 @@ from pytest_membudget.devices.stand_in.environment import INDUCTOR_VARIABLE
 from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.tracking.record import Phase
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from pytest_membudget.devices.stand_in import compiling
 
+pytestmark = pytest.mark.slow
+
 needs_nm = pytest.mark.skipif(not shutil.which("nm"), reason="binutils are not installed")
 
 

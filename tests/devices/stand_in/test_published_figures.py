@@ -20,6 +20,8 @@ import torch
 
 from pytest_membudget.devices.torch_parts import torch_release
 
+pytestmark = pytest.mark.slow
+
 MIB, GIB = 2**20, 2**30
 LLAMA_PARAMETERS = 8_030_261_248
 EXAMPLES = Path(__file__).parents[3] / "examples"

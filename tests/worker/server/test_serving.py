@@ -7,7 +7,7 @@ CODE = """
 import sys
 from pytest_membudget.worker.server.serving import _import_recipe
 _import_recipe([["-m", "pytest_membudget.recipes.{}", "..."], "/"])
-print([name for name in ("plain", "transformers", "running") if f"pytest_membudget.recipes.{{name}}" in sys.modules])
+print([name for name in ("plain", "running") if f"pytest_membudget.recipes.{{name}}" in sys.modules])
 """
 
 

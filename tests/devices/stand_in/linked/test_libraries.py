@@ -23,6 +23,8 @@ from pytest_membudget.devices.stand_in.linked.libraries import linked_libraries
 from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
 
+pytestmark = pytest.mark.slow
+
 NVIDIA = re.compile(r"lib(cu|nv|nccl)")
 
 

@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from benchmarks import capture
 from benchmarks.steps.registry import STEPS
+
+pytestmark = pytest.mark.slow
 
 MIB = 2**20
 

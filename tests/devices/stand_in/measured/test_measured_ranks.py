@@ -6,6 +6,8 @@ compare its parameters first.
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 
 BODIES = """

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 BODY = {
     "test_budgets.py": """
         import pytest

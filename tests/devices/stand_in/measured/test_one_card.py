@@ -5,6 +5,8 @@ A body finds out whether it is measured, as no user's would, to make the figures
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 
 BODIES = """

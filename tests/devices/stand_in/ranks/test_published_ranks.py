@@ -11,6 +11,8 @@ import torch.nn.functional as F
 
 from pytest_membudget.devices.torch_parts import torch_release
 
+pytestmark = pytest.mark.slow
+
 GIB, GB = 2**30, 10**9
 #: cs336's shape of 3.4B parameters
 OF_3_4_B = {

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from sharded_runs import RUNS
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("sharded_runs.py")
 WORLD_SIZES = (2, 4)
 

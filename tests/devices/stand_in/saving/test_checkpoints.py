@@ -13,6 +13,8 @@ from torch import nn
 
 from pytest_membudget.devices.stand_in.saving import distributed_files, old_files, zip_files
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 PARTS = (*zip_files.PARTS, *old_files.PARTS, *distributed_files.COPIES, distributed_files.STREAMS)
 
