@@ -68,6 +68,7 @@ def run(device, module, order):
         "representatives": device.representative_ranks(),
         "rank_assumption": "".join(one.text for one in device.rank_caveats()),
         "broadcasts": device.broadcasts(),
+        "assumed": device.assumed(),
     }
 
 

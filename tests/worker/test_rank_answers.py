@@ -274,6 +274,45 @@ def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values
     assert [report.rank for report in answer.reports] == [3]
 
 
+def sent(*values):
+    """A rank's ``broadcasts``: one of each of ``values`` in the group of all."""
+    return json.dumps([("all", [value]) for value in values])
+
+
+def assuming(rank, *values):
+    """What a rank answers that sends ``values``, and took the same for what the other three send."""
+    others = {*range(4)} - {rank}
+
+    def answer(told):
+        lacks = tuple(one for one in others if str(one) not in told)
+        assumed = json.dumps({one: [("all", [value]) for value in values] for one in lacks})
+        return {"unheard": lacks, "assumed": assumed, "broadcasts": sent(*values)}
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("of_rank_1", "again"),
+    [
+        (assuming(1, "a", 3), []),
+        (assuming(1, "a", 3, "more"), [1]),  # nobody asked it for more, and it gets none
+        (assuming(1, "a", 4), [0, 1, 2]),
+        (assuming(1, "a", None), [0, 2]),  # where nothing is assumed anything may come
+        (assuming(1, "a"), [0, 2]),
+        (lambda told: assuming(1, "a", 3)(told) | {"assumed": ""}, [1]),
+        (lambda told: assuming(1, "a", 3)(told) | ({} if "0" in told else ERROR), [1]),
+    ],
+)
+def test_who_took_the_right_values_for_those_of_others_is_not_run_for_them_again(of_rank_1, again):
+    alike = {f"rank_{rank}": assuming(rank, "a", 3) for rank in range(4)}
+    ranks = Ranks(**{**alike, "rank_1": of_rank_1})
+
+    answer = answer_of(Budget(gib=1, gpus=4, ranks=[3]), ranks)
+
+    assert ranks.asked == [3, 0, 1, 2, *again, 3]
+    assert answer.outcome == "traced"
+
+
 def test_one_that_fails_without_the_values_of_others_runs_again_with_them():
     failing = lambda told: {**ERROR, "unheard": (1,)} if not told else {}  # noqa: E731
     ranks = Ranks(rank_0=failing, rank_1={"broadcasts": "one"})

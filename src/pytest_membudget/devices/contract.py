@@ -110,6 +110,10 @@ class Device(ABC):
         """The ranks whose values may decide what this one did, and of which it got nothing."""
         return []
 
+    def assumed(self) -> str:
+        """What was taken for all that those ranks send, as JSON by rank; empty if others rest on it."""
+        return ""
+
     def has_met(self) -> bool:
         """Whether the test has asked for a process group, or for a collective."""
         return False

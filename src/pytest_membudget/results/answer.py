@@ -115,6 +115,8 @@ class Answer(JsonObject):
     """Whether it has sent values to other ranks, or asked for theirs."""
     unheard: tuple[int, ...] = ()
     """Ranks whose values may decide what it did, and of which it got nothing."""
+    assumed: str = ""
+    """What it took for all that those send, as JSON by rank; empty where that is not known."""
     has_met: bool = False
     """Whether it has asked for a process group, or for a collective."""
     failed_rank: int | None = None

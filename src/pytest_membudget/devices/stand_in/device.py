@@ -198,6 +198,10 @@ class StandInDevice(Device):
         """Ranks whose values may decide what this one did, and of which it got nothing."""
         return self._ranks.unheard() if self._ranks is not None else []
 
+    def assumed(self) -> str:
+        """What was taken for what the ranks send of which this one got nothing, as text."""
+        return self._ranks.assumed() if self._ranks is not None else ""
+
     def has_met(self) -> bool:
         """Whether the test has asked for a process group, or for a collective."""
         return self._ranks is not None and self._ranks.has_met()

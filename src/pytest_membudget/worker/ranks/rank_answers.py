@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
 
 from ...budgets.budget import Budget
 from ...budgets.verdict import OUT_OF_MEMORY, SKIPPED
@@ -186,8 +189,17 @@ class _Ranks:
                 return False
             lacking = dict.fromkeys(rank for rank in (*lacking, *waiting) if rank not in complete)
             needed = dict.fromkeys(rank for one in answers.values() for rank in one.unheard)
-            waiting = [rank for rank in needed if rank not in self.latest] or [*lacking]
+            waiting = [rank for rank in needed if rank not in self.latest]
+            waiting = waiting or [rank for rank in lacking if not self._stands(self.latest[rank])]
         return True
+
+    def _stands(self, answer: Answer) -> bool:
+        """Whether what it took for values of others is what they send: with them it would be the same."""
+        assumed = json.loads(answer.assumed or "{}")
+        return answer.outcome == TRACED and all(
+            str(rank) in assumed and _are_sent(assumed[str(rank)], self.latest[rank].broadcasts)
+            for rank in answer.unheard
+        )
 
     def _run_at_once(self, ranks: Sequence[int]) -> Mapping[int, Answer]:
         """The answers of ``ranks``, which get what all have sent before, so that they can run at once."""
@@ -201,6 +213,20 @@ class _Ranks:
 def _sent(received: str) -> Mapping[int, str]:
     """What a rank has ``received``, by the rank that has sent it."""
     return {int(rank): text for rank, text in json.loads(received or "{}").items()}
+
+
+def _are_sent(assumed: Sequence[tuple[str, Sequence[Any]]], broadcasts: str) -> bool:
+    """Whether a rank's ``broadcasts`` are what was ``assumed``, of which None may be anything."""
+    waiting: dict[str, deque[Sequence[Any]]] = defaultdict(deque)
+    for group, sent in json.loads(broadcasts or "[]"):
+        waiting[group].append(sent)
+    return all(
+        all(
+            mine is None or mine == its
+            for mine, its in zip_longest(own, waiting[group].popleft() if waiting[group] else ())
+        )
+        for group, own in assumed
+    )
 
 
 def answer_of_ranks(

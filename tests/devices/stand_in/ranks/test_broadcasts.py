@@ -152,3 +152,34 @@ def test_every_rank_is_taken_to_send_as_this_one(trace, how, told, rank, sent, r
     assert traced.value == [sent, received, own, sum(received)]
     assert any("chooses 1 of 4" in line for line in traced.assumptions)
     assert not any("reads" in line for line in traced.assumptions)
+
+
+def relays():
+    """Rank 1 gives away what it has of its own, and what it has got."""
+    everyone, told = [None] * 2, [("layers", 3)]
+    dist.all_gather_object(everyone, "a")
+    dist.broadcast_object_list(told, src=0)
+    rows = torch.tensor([5, 7], device="cuda")
+    dist.broadcast(rows, src=0)
+    dist.broadcast(torch.rand(2, device="cuda"), src=0)
+    dist.broadcast(torch.tensor([2], device="cuda"), src=1)
+
+
+def relays_what_it_took():
+    rows = torch.tensor([5, 7], device="cuda")
+    dist.broadcast(rows, src=0)
+    dist.broadcast(rows, src=1)
+
+
+def test_what_is_taken_for_values_of_others_is_said_in_their_order(trace):
+    assumed = json.loads(trace(relays, rank=1, world_size=2).assumed)
+
+    [sent] = assumed.values()
+    assert [one for _, one in sent] == [
+        ["'a'"], ["('layers', 3)"], [["torch.int64", [2], [5, 7]]], [None],  # drawn ones decide nothing
+    ]  # fmt: skip
+    assert assumed.keys() == {"0"}
+
+
+def test_it_is_not_said_where_other_ranks_get_what_rests_on_it(trace):
+    assert trace(relays_what_it_took, rank=1, world_size=2).assumed == ""

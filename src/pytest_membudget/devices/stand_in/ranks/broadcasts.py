@@ -30,6 +30,8 @@ _LISTS = (list, tuple, set)
 
 #: A broadcast's tensors or objects, each None where it is not known.
 _Sent = list[Any]
+#: What is taken for one that decides, and has no text: nothing that is sent equals it.
+_UNSAID = False
 
 
 class Broadcasts:
@@ -50,6 +52,10 @@ class Broadcasts:
                 self._waiting[int(other), group].append(sent)
         #: ranks that have not run, and whose values decide what this one does
         self.missing: dict[int, None] = {}
+        #: what is taken for all that they send, in order: each None where it decides nothing
+        self._assumed: dict[int, list[tuple[str, _Sent]]] = defaultdict(list)
+        #: whether something was not sent because it rests on that
+        self._has_withheld = False
         #: lines with objects of other ranks that are taken to be this rank's
         self._guessed: dict[Place, None] = {}
         #: whether objects have gone from rank to rank
@@ -62,6 +68,10 @@ class Broadcasts:
         is_of_use = any(one is not None for _, sent in self._sent for one in sent)
         return json.dumps(self._sent) if is_of_use else ""
 
+    def assumed(self) -> str:
+        """What is taken for all that ranks send which have not run, by rank; empty if others rest on it."""
+        return json.dumps(self._assumed) if self.missing and not self._has_withheld else ""
+
     def tensors(self, group: Any, root: int, tensors: Sequence[torch.Tensor]) -> None:
         """``tensors`` are broadcast from ``root``, a rank of ``group``."""
         self.has_exchanged = True
@@ -69,21 +79,26 @@ class Broadcasts:
         if sender == self._rank:
             self._sent.append((group.group_name, [self._numbers(tensor) for tensor in tensors]))
         elif sender not in self._have_run:
-            for tensor in tensors:
-                self._guess(sender, tensor)
+            self._assumed[sender].append((group.group_name, [self._guess(sender, one) for one in tensors]))
         else:
             sent = self._next(sender, group.group_name)
             for tensor, numbers in zip_longest(tensors, sent[: len(tensors)]):
                 self._receive(tensor, numbers)
 
-    def _guess(self, sender: int, tensor: torch.Tensor) -> None:
-        """``sender`` has not run: whole numbers and the host's decide what follows; others stay its own."""
+    def _guess(self, sender: int, tensor: torch.Tensor) -> Any:
+        """``sender`` has not run: whole numbers and the host's decide what follows; others stay its own.
+
+        Returns what is taken for those that decide.
+        """
         is_number = tensor.is_floating_point() or tensor.is_complex()
-        if tensor.numel() <= _MOST_ELEMENTS and not (is_number and tensor.is_cuda):
+        decides = tensor.numel() <= _MOST_ELEMENTS and not (is_number and tensor.is_cuda)
+        if decides:
             self.missing[sender] = None
+        numbers = self._numbers(tensor) if decides else None
         values = self._known.of(tensor) if tensor.numel() <= _MOST_ELEMENTS else None
         if values is not None:
             self._known.overwrite(tensor, values, assumed=True)
+        return (numbers or _UNSAID) if decides else None
 
     def _receive(self, tensor: torch.Tensor, numbers: Any) -> None:
         if numbers is None or numbers[:2] != [str(tensor.dtype), list(tensor.shape)]:
@@ -103,8 +118,11 @@ class Broadcasts:
         if sender == self._rank:
             self._sent.append((group.group_name, [_text(one) for one in objects]))
             return
-        if sender not in self._have_run and decide:
-            self.missing[sender] = None
+        if sender not in self._have_run:
+            own = [(_text(one) or _UNSAID) if decide else None for one in objects]
+            self._assumed[sender].append((group.group_name, own))
+            if decide:
+                self.missing[sender] = None
         for place, text in enumerate(self._next(sender, group.group_name)[: len(objects)]):
             if text is not None:
                 objects[place] = ast.literal_eval(text)
@@ -116,10 +134,13 @@ class Broadcasts:
         self.was_used = self.has_exchanged = True
         members = dist.get_process_group_ranks(group)
         got = {member: self._next(member, key) for member in members if member != self._rank}
+        decide = receives and len(members) <= MOST_RANKS
+        for member in got.keys() - self._have_run:
+            self._assumed[member].append((key, [(_text(own) or _UNSAID) if decide else None]))
+            if decide:
+                self.missing[member] = None
         if not receives:
             return []
-        if len(members) <= MOST_RANKS:
-            self.missing |= dict.fromkeys(got.keys() - self._have_run)
         texts = {member: next(iter(sent), None) for member, sent in got.items()}
         if None in texts.values():
             self._guessed[self._source.place(2)] = None
@@ -137,7 +158,10 @@ class Broadcasts:
 
     def _numbers(self, tensor: torch.Tensor) -> list[Any] | None:
         """Type, shape, and all values or the one that all are."""
-        if tensor.is_complex() or self._known.is_assumed(tensor):
+        if self._known.is_assumed(tensor):
+            self._has_withheld = self._has_withheld or bool(self.missing)
+            return None
+        if tensor.is_complex():
             return None
         numbers: Any = self._known.uniform(tensor)
         if numbers is None:

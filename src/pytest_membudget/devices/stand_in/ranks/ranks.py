@@ -91,6 +91,10 @@ class StandInRanks:
         """Ranks of which this one got nothing, and whose values may decide what this one does."""
         return [*self._broadcasts.missing]
 
+    def assumed(self) -> str:
+        """What was taken for all that the ranks send of which this one got nothing, as text."""
+        return self._broadcasts.assumed()
+
     def has_met(self) -> bool:
         """Whether the test has asked for a process group, or for a collective."""
         used = self._collectives.were_called or self._broadcasts.was_used

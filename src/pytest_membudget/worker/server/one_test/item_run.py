@@ -80,6 +80,7 @@ class ItemRun:
             broadcasts=self._device.broadcasts(),
             has_exchanged=self._device.has_exchanged(),
             unheard=tuple(self._device.unheard()),
+            assumed=self._device.assumed(),
             has_met=self._device.has_met(),
             has_snapshot=has_snapshot,
             snapshot_error=snapshot_error,
