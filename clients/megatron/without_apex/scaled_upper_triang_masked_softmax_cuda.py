@@ -1,4 +1,4 @@
-"""What Apex's kernel allocates (csrc/megatron): a result as its input is; backward writes into its gradient."""
+"""What Apex's kernel allocates (csrc/megatron): what its input has; backward writes into its gradient."""
 
 import torch
 
