@@ -24,7 +24,12 @@ def _markdown(document: Document, options: argparse.Namespace) -> str:
     if options.skip_fine and not is_notable(document):
         return ""
     links = links_of(document, os.environ)
-    return markdown.markdown(document, limit=options.limit, marker=options.marker, links=links)
+    more = ""
+    if options.history is not None:
+        from ..reporting.files.curves import curves  # reads YAML
+
+        more = curves(options.history, document.tests)
+    return markdown.markdown(document, limit=options.limit, marker=options.marker, links=links, more=more)
 
 
 def _html(document: Document, options: argparse.Namespace) -> str:
@@ -74,6 +79,9 @@ def add_to(commands: Subcommands) -> None:
     )
     only_markdown.add_argument(
         "--skip-fine", action="store_true", help="write nothing where nothing fails and nothing has changed"
+    )
+    only_markdown.add_argument(
+        "--history", type=Path, help="the folder of the lock file: add curves over its commits in git"
     )
     only_github = report.add_argument_group("github")
     only_github.add_argument(

@@ -32,12 +32,17 @@ _ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
 
 
 def markdown(
-    document: Document, *, limit: int = COMMENT_LIMIT, marker: str = "", links: Links = NO_LINKS
+    document: Document,
+    *,
+    limit: int = COMMENT_LIMIT,
+    marker: str = "",
+    links: Links = NO_LINKS,
+    more: str = "",
 ) -> str:
     """The report in at most ``limit`` bytes of UTF-8, which are at least as many as its characters.
 
     The verdict and what to do come first; parts that do not fit are counted. ``marker``: a name in a hidden
-    first line, by which a comment is found again. ``links``: addresses of lines.
+    first line, by which a comment is found again. ``links``: addresses of lines. ``more``: a part to add.
 
     Raises ``UsageMistake`` for a limit that leaves no room.
     """
@@ -61,6 +66,7 @@ def markdown(
     for one in found:
         if one.is_listed:
             parts.add(_why(one, links))
+    parts.add(more)
     others = [one for one in found if not one.is_listed]
     _add_table(parts, others, links, counted(others))
     parts.add("".join(f"\\{line}" for line in legend(one.result for one in found)))
