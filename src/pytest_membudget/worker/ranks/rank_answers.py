@@ -190,10 +190,10 @@ class _Ranks:
             lacking = dict.fromkeys(rank for rank in (*lacking, *waiting) if rank not in complete)
             needed = dict.fromkeys(rank for one in answers.values() for rank in one.unheard)
             waiting = [rank for rank in needed if rank not in self.latest]
-            waiting = waiting or [rank for rank in lacking if not self._stands(self.latest[rank])]
+            waiting = waiting or [rank for rank in lacking if not self._is_confirmed(self.latest[rank])]
         return True
 
-    def _stands(self, answer: Answer) -> bool:
+    def _is_confirmed(self, answer: Answer) -> bool:
         """Whether what it took for values of others is what they send: with them it would be the same."""
         assumed = json.loads(answer.assumed or "{}")
         return answer.outcome == TRACED and all(
