@@ -100,3 +100,23 @@ def test_the_largest_value_of_a_fixture_that_fits_a_card(tmp_path, monkeypatch, 
     rows = (tmp_path / "curve.csv").read_text().splitlines()
     assert rows[1].startswith(f"RTX-4090,1,fits,{16 * GIB},{16 * GIB},")
     assert rows[2].startswith("RTX-4090,2,too large,,")
+
+
+@pytest.mark.usefixtures("warm_processes")
+def test_the_largest_value_of_an_argument_of_a_script_that_fits_a_card(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sessions, "_PYTEST", (sys.executable, *sessions._PYTEST[1:]))
+    (tmp_path / "train.py").write_text(
+        "import sys\n\nimport torch\n\n"
+        "torch.empty(int(sys.argv[2]), 2**34, dtype=torch.uint8, device='cuda')\n"
+    )
+    (tmp_path / "a.membudget.yaml").write_text(
+        "budgets:\n  - {name: other, gib: 1, script: train.py --samples 1}\n"
+        "  - {name: train, gib: 1, script: train.py --samples 7}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    status = main(["fit", "a.membudget.yaml::train", "--vary=--samples", "--gpu=rtx 4090", "--max=2"])
+    out = capsys.readouterr().out
+
+    assert status == 0, out
+    assert "RTX-4090 (23.15 GiB without the CUDA context): --samples=1 is the largest that fits" in out

@@ -1,4 +1,4 @@
-"""``membudget fit``: the largest value of a test's parameter that fits each card."""
+"""``membudget fit``: the largest value of a test's parameter, or an entry's field, that fits each card."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from .terminal import Subcommands, at_least_one, print_lines
 #: The plugin of the sessions; importing it imports pytest.
 _PLUGIN = f"{__package__}.fit_plugin"
 _OUTCOMES = {WITHIN: FITS, OVER: TOO_LARGE, UNDECIDED: TOO_LARGE}
+_VARIED = (
+    "a parameter or fixture of the test; a field of a scenario; or an argument of a script (--vary=--batch)"
+)
 #: Exit status where for some card no value fits.
 _NONE_FITS = 1
 #: Most characters of a bar of all that the card can hold.
@@ -38,7 +41,12 @@ def add_to(commands: Subcommands) -> None:
     )
     parser.set_defaults(run=_run, runs_pytest=True)
     parser.add_argument("test", metavar="TEST", help="as pytest has it: tests/test_step.py::test_step")
-    parser.add_argument("--vary", required=True, metavar="NAME", help="a parameter or fixture of the test")
+    parser.add_argument(
+        "--vary",
+        required=True,
+        metavar="NAME",
+        help="a parameter or fixture of the test; of an entry a field, or an argument of its script",
+    )
     parser.add_argument(
         "--gpu", required=True, action="append", type=_card, metavar="NAME", help="a card; may be repeated"
     )
@@ -96,7 +104,8 @@ def _try(options: argparse.Namespace, points: Sequence[Point], cards: Mapping[st
 
 def tried_in(document: Document, points: Sequence[Point]) -> dict[Point, Tried]:
     """The outcomes of ``points``. Raises ``UsageMistake`` if one was not estimated."""
-    rows = {point: row for point in points for row in document.tests if row.nodeid.endswith(f"-{point.id}]")}
+    ends = {point: (f"-{point.id}]", f"[{point.id}]") for point in points}
+    rows = {point: row for point in points for row in document.tests if row.nodeid.endswith(ends[point])}
     missing = [point.id for point in points if point not in rows]
     if missing:
         raise UsageMistake(f"the session has estimated nothing for {', '.join(missing)}")

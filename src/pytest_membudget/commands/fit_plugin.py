@@ -1,5 +1,7 @@
 """A pytest plugin: one test with each of several values of a parameter, on each of several cards.
 
+An entry of a ``*.membudget.yaml`` is a test too, with values of a field or of an argument of its script.
+
 The session of ``membudget fit`` has it on its command line, and so have its workers. The values are in an
 environment variable, which they share.
 """
@@ -7,12 +9,14 @@ environment variable, which they share.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Sequence
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pytest
 
 from ..names import MARKER, WORKER
+from ..scenarios.items import EntryItem
 from .fit_search import Variation, variation_in
 
 #: The parameter that is added to the test.
@@ -52,10 +56,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep one test for each point: its variants differ only in the values that the points replace."""
-    if config.pluginmanager.hasplugin(WORKER):  # it has collected whole files, and is asked for single tests
-        return
     varied = variation_in(os.environ)
-    kept: dict[tuple[str, str, tuple[tuple[str, int], ...]], pytest.Item] = {}
+    known = list(items)
+    points = [(base, item) for one in items if isinstance(one, EntryItem) for base, item in _of(one, varied)]
+    items[:] = [item for item in known if not isinstance(item, EntryItem)]
+    if config.pluginmanager.hasplugin(WORKER):  # it has collected whole files, and is asked for single tests
+        items += [item for _, item in points]
+        return
+    kept: dict[object, pytest.Item] = dict(points)
     for item in items:
         parameters = _parameters(item)
         if _POINT in parameters and (not varied.variant or f"[{varied.variant}-" in item.nodeid):
@@ -63,16 +71,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             own = (varied.name, _POINT)
             others = tuple(sorted((name, index) for name, index in indices.items() if name not in own))
             kept.setdefault((item.nodeid.partition("[")[0], parameters[_POINT].id, others), item)
-    known, items[:] = list(items), kept.values()
+    items[:] = kept.values()
     if len(kept) != len(varied.points):
         items.clear()  # nothing is estimated
         raise pytest.UsageError(_several(kept.values()) if kept else _not_there(varied, known))
 
 
+def _of(item: EntryItem, varied: Variation) -> Iterator[tuple[str, pytest.Item]]:
+    """The entry at each point, by its node id."""
+    from ..scenarios.varied import with_value
+
+    name, _, variant = item.name.removesuffix("]").partition("[")
+    if varied.variant not in ("", variant):
+        return
+    for point in varied.points:
+        entry = with_value(item.entry, varied.name, point.value, point.gpu)
+        end = "-".join(filter(None, (variant, point.id)))
+        one = type(item).from_parent(item.parent, name=f"{name}[{end}]", entry=entry)
+        yield one.nodeid, one
+
+
 def _several(items: Iterable[pytest.Item]) -> str:
-    ends = [(item.nodeid, f"-{_parameters(item)[_POINT].id}]") for item in items]
-    names = dict.fromkeys(nodeid.removesuffix(end) + "]" for nodeid, end in ends)
+    names = dict.fromkeys(_without_point(item.nodeid) for item in items)
     return f"these are several tests; name one of them: {', '.join(names)}"
+
+
+def _without_point(nodeid: str) -> str:
+    return re.sub(r"-?\d+@[^@\]]+\]$", "]", nodeid).removesuffix("[]")
 
 
 def _not_there(varied: Variation, items: Sequence[pytest.Item]) -> str:

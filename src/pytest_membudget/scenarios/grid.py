@@ -42,7 +42,7 @@ def points_of(entry: Entry) -> list[Entry]:
             name = f"{name[:-1]}'" + "]"
         fields = Node(dict(whole.fields), grid.file, grid.line)
         for path, node in zip(paths, nodes, strict=True):
-            fields = _put(entry.table, fields, path.split("."), node)
+            fields = put(entry.table, fields, path.split("."), node)
         points[name] = replace(whole, name=name, fields=entry.table.opened(fields) or {})
     return list(points.values())
 
@@ -56,7 +56,8 @@ def _axes(grid: Node, table: Table, mistakes: Mistakes) -> _Axes:
     for key, node in grid.value.items():
         paths = tuple(path.strip() for path in key.split(","))
         for path in paths:
-            _check_path(path, table, node, mistakes)
+            if what := unvariable(path, table):
+                mistakes.add(node, f"grid: {what}")
             if path in seen:
                 mistakes.add(node, f"grid: {path} is there twice; leave one of them out")
             seen.add(path)
@@ -67,25 +68,25 @@ def _axes(grid: Node, table: Table, mistakes: Mistakes) -> _Axes:
     return axes
 
 
-def _check_path(path: str, table: Table, node: Node, mistakes: Mistakes) -> None:
-    """Check that ``path`` is a field of ``table``, or a key of a table that another module checks."""
+def unvariable(path: str, table: Table) -> str:
+    """Why ``path`` is neither a field of ``table`` nor a key of a table that another module checks, or ""."""
     kind: object = table
     prefix = ""
     for name in path.split("."):
         if isinstance(kind, Table):
-            if path in NOT_IN_A_GRID or name not in kind.by_name:
-                what = f"{path} cannot vary" if path in NOT_IN_A_GRID else unknown_field(kind, name, prefix)
-                mistakes.add(node, f"grid: {what}")
-                return
+            if path in NOT_IN_A_GRID:
+                return f"{path} cannot vary"
+            if name not in kind.by_name:
+                return unknown_field(kind, name, prefix)
             kind = kind.by_name[name].kind
         elif kind is TABLE or (isinstance(kind, Composed) and kind.has_keys):
             kind = None
-        elif isinstance(kind, Value) and kind.takes({name: node}):
+        elif isinstance(kind, Value) and kind.takes({name: Node(1, "")}):
             kind = TABLE
         else:
-            mistakes.add(node, f"grid: {path}: {prefix.rstrip('.')} has no fields; write that alone")
-            return
+            return f"{path}: {prefix.rstrip('.')} has no fields; write that alone"
         prefix += f"{name}."
+    return ""
 
 
 def _check_files(paths: Iterable[str], fields: Mapping[str, Node], grid: Node, mistakes: Mistakes) -> None:
@@ -112,7 +113,7 @@ def _points(key: str, paths: Sequence[str], node: Node, mistakes: Mistakes) -> I
             mistakes.refuse(child, f"grid: {key}", f"write a list of {len(paths)} values, one a field")
 
 
-def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> Node:
+def put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> Node:
     """``below``, of ``kind``, with ``node`` at the end of the path ``names``."""
     if not names:
         return over(kind, below, node) if below is not None else node
@@ -127,7 +128,7 @@ def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> 
         opened = (
             dict(written) if isinstance(written, dict) else {"flavor": below} if below and written else {}
         )
-    opened[name] = _put(inner, opened.get(name), rest, node)
+    opened[name] = put(inner, opened.get(name), rest, node)
     return Node(opened, node.file, node.line)
 
 

@@ -1,0 +1,56 @@
+"""An entry with another value of one of its fields, or of an argument of its script, on another card."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from ..budgets.budget import ARGUMENTS
+from ..user_input.nodes import Mistakes, Node
+from .grid import put, unvariable
+from .reading import Entry
+from .schema import SCRIPT
+
+#: Arguments of budgets that say what is run, and not how much it may take.
+_OF_THE_RUN = ("gpus", "ranks")
+
+
+def with_value(entry: Entry, name: str, value: int, gpu: str) -> Entry:
+    """``entry`` with ``value`` for ``name``, and for its budget what the card ``gpu`` can hold.
+
+    ``name``: the path of a field, as in a grid, or an argument of the script, as ``--batch_size``. What
+    cannot be varied is one of its mistakes.
+    """
+    limits = ARGUMENTS.by_name.keys() - set(_OF_THE_RUN)
+    fields = {key: node for key, node in entry.fields.items() if key not in limits}
+    fields["gpu"] = replace(entry.node, value=gpu, written=gpu)
+    new, mistakes = replace(entry.node, value=value, written=str(value)), Mistakes()
+    if name.startswith("-"):
+        fields["script"] = _with_argument(entry, name, new, mistakes)
+    elif what := unvariable(name, entry.table):
+        mistakes.add(entry.node, what)
+    else:
+        node = put(entry.table, Node(fields, entry.node.file, entry.node.line), name.split("."), new)
+        fields = entry.table.opened(node) or {}
+    return replace(entry, fields=fields, mistakes=(*entry.mistakes, *mistakes.lines))
+
+
+def _with_argument(entry: Entry, name: str, new: Node, mistakes: Mistakes) -> Node:
+    """The script of ``entry`` with ``new`` after ``name``, or after ``name=``."""
+    script = entry.fields.get("script", entry.node)
+    words = _words(script.value) if entry.table is SCRIPT else []
+    changed = [f"{name}={new.value}" if word.startswith(f"{name}=") else word for word in words]
+    for place in range(1, len(words)):
+        if words[place - 1] == name:
+            changed[place] = str(new.value)
+    if changed == words and f"{name}={new.value}" not in words and name not in words[:-1]:
+        mistakes.add(script, f"script: {script.text}: write {name} with a value in it, to vary it")
+    text = shlex.join(changed)
+    return replace(script, value=text, written=text)
+
+
+def _words(script: object) -> list[str]:
+    try:
+        return shlex.split(script) if isinstance(script, str) else []
+    except ValueError:  # which the entry's own mistakes say
+        return []
