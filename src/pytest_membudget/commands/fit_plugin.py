@@ -82,7 +82,7 @@ def _of(item: EntryItem, varied: Variation) -> Iterator[tuple[str, pytest.Item]]
     from ..scenarios.varied import with_value
 
     name, _, variant = item.name.removesuffix("]").partition("[")
-    if varied.variant not in ("", variant):
+    if varied.variant not in ("", variant) or item.parent is None:
         return
     for point in varied.points:
         entry = with_value(item.entry, varied.name, point.value, point.gpu)

@@ -31,7 +31,7 @@ def with_value(entry: Entry, name: str, value: int, gpu: str) -> Entry:
         mistakes.add(entry.node, what)
     else:
         node = put(entry.table, Node(fields, entry.node.file, entry.node.line), name.split("."), new)
-        fields = entry.table.opened(node) or {}
+        fields = dict(entry.table.opened(node) or {})
     return replace(entry, fields=fields, mistakes=(*entry.mistakes, *mistakes.lines))
 
 
