@@ -3,8 +3,8 @@
     python -m benchmarks.library_releases transformers 4.44.2 4.45.2 4.46.3 --with huggingface_hub==0.36.0
 
 Installs each release without its dependencies, but for those of ``--with``, in ``build/releases``, and
-estimates the steps with it. ``membudget diff`` then prints how each figure differs from that of the release
-before, and why.
+estimates the steps with it. ``membudget compare`` then prints how each figure differs from that of the
+release before, and why.
 """
 
 from __future__ import annotations

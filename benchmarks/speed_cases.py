@@ -118,16 +118,15 @@ def at_once(rounds: int) -> Iterator[Figure]:
     first_five = " or ".join(f"[{number}]" for number in range(5))
     anew = [*_ESTIMATED, "--membudget-cache=off"]
     with project({"test_steps.py": _STEPS}) as (folder, variables):
-        serial = Path(folder, "pyproject.toml")
-
-        def run(processes: str, *more: str) -> float:
-            serial.write_text(f"[tool.membudget]\n{processes}", encoding="utf-8")
-            return clock_seconds([*anew, *more], folder, variables)
-
-        run("")
+        # as of one of so many workers of pytest-xdist: it has one processor
+        one = {**variables, "PYTEST_XDIST_WORKER_COUNT": "9999"}
+        clock_seconds(anew, folder, variables)
         medians = in_turn(
             rounds,
-            {"five": lambda: run("processes = 1\n", "-k", first_five), "eight": lambda: run("")},
+            {
+                "five": lambda: clock_seconds([*anew, "-k", first_five], folder, one),
+                "eight": lambda: clock_seconds(anew, folder, variables),
+            },
         )
     cores = len(os.sched_getaffinity(0))
     how = f"on {cores} cores, by the clock: {pair(medians, 'eight', 'five')}"

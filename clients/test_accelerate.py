@@ -112,7 +112,7 @@ def test_evaluation_gathers_what_was_predicted():
     assert seen == 16 * SEQUENCE
 
 
-@pytest.mark.mem_budget(gpu="T4", reason="the largest batch that a card can hold is looked for")
+@pytest.mark.mem_budget(gpu="T4")  # the largest batch that a card can hold is looked for
 def test_the_largest_batch_that_fits():
     accelerator = Accelerator(mixed_precision="bf16")
     tried = []

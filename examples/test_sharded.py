@@ -1,7 +1,7 @@
 """Llama 3 8B over several GPUs: FSDP2, tensor parallelism, CPU offload, distillation.
 
-N = 8,030,261,248 parameters. Every matrix divides evenly, so all ranks hold the same: ``ranks="first"``. By
-hand, in GiB a GPU:
+N = 8,030,261,248 parameters. Every matrix divides evenly, so all ranks hold the same.
+By hand, in GiB a GPU:
 
     pretraining over 8 GPUs, 8,192 tokens, fp32 shards, bf16 compute, in backward through the loss
         parameters, 4 N / 8                                     3.74
@@ -90,8 +90,8 @@ def train(model, length):
 @pytest.mark.parametrize(
     "tensor_parallel",
     [
-        pytest.param(1, id="fsdp-8", marks=pytest.mark.mem_budget(gib=27.5, gpus=8, ranks="first")),
-        pytest.param(4, id="fsdp-2-tp-4", marks=pytest.mark.mem_budget(gib=20, gpus=8, ranks="first")),
+        pytest.param(1, id="fsdp-8", marks=pytest.mark.mem_budget(gib=27.5, gpus=8)),
+        pytest.param(4, id="fsdp-2-tp-4", marks=pytest.mark.mem_budget(gib=20, gpus=8)),
     ],
 )
 def test_pretraining(tensor_parallel):
@@ -114,7 +114,7 @@ def test_cpu_offload():
     train(model, 8192)
 
 
-@pytest.mark.mem_budget(gib=39, gpus=2, ranks="first")
+@pytest.mark.mem_budget(gib=39, gpus=2)
 def test_step_in_backward():
     model = on_meta(torch.bfloat16)
     shard(model)
@@ -124,7 +124,7 @@ def test_step_in_backward():
         step(model, 2048)
 
 
-ON_2_A100 = {"gpus": 2, "gpu": "A100-80GB", "ranks": "first"}
+ON_2_A100 = {"gpus": 2, "gpu": "A100-80GB"}
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def document(raw):
 
 @pytest.fixture
 def command(tmp_path, capsysbinary, monkeypatch):
-    """``command(report, "--format=junit")`` runs the command: its status, output and errors."""
+    """``command(report, "--format=gitlab")`` runs the command: its status, output and errors."""
     from pytest_membudget.commands.main import main
 
     monkeypatch.setenv("COLUMNS", "1000")  # an error is one line

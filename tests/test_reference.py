@@ -197,13 +197,6 @@ def test_properties():
     assert documented("Properties in JUnit files") == found
 
 
-def test_properties_that_the_junit_format_adds():
-    more = re.findall(r'\{PREFIX\}(\w+)"', inspect.getsource(junit))
-
-    assert more
-    assert all(f"`membudget.{name}`" in section("Properties in JUnit files") for name in more)
-
-
 def test_subcommands_of_membudget():
     [commands] = [action for action in parser()._actions if action.dest == "command"]
 

@@ -77,7 +77,7 @@ def test_what_is_given_is_judged(run):
         ("raises", "ValueError: no such size"),
         (
             "hangs",
-            "it did not finish within 20 s of processor time (the time limit is --membudget-timeout, or "
+            "it did not finish within 20 s of processor time (the time limit is "
             "[tool.membudget] timeout, in seconds)",
         ),
         ("dies", "the worker was ended by signal 9 (SIGKILL)"),

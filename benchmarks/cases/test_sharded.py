@@ -7,7 +7,7 @@ import pytest
 from .models.titan_llama import pretrain_8b
 
 #: torchtitan's H100 have 95 GiB; no card of the catalogue has, and none is full here.
-ON_H100 = {"gpu": "H200", "metric": "reserved", "ranks": "first"}
+ON_H100 = {"gpu": "H200", "metric": "reserved"}
 
 
 @pytest.mark.mem_budget(gpus=8, **ON_H100)

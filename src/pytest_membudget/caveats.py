@@ -67,12 +67,12 @@ CARD_SOUGHT: Final = CaveatKind("card-sought", UNCHECKED, "ask torch: torch.cuda
 FREE_MEMORY: Final = CaveatKind("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
 OUT_OF_MEMORY: Final = CaveatKind("out-of-memory", ASSUMED)
 OTHER_RANKS: Final = CaveatKind(
-    "other-ranks", UNCHECKED, "name the ranks that differ, so that they are run too: ranks=[0, 1, 63]"
+    "other-ranks", UNCHECKED, "budget the same step over at most 8 GPUs too: there each rank is run"
 )
 OTHER_OBJECTS: Final = CaveatKind(
     "other-objects",
     UNCHECKED,
-    "gather numbers, texts, lists and dictionaries of them; or name the ranks that differ: ranks=[0, 1, 63]",
+    "gather numbers, texts, lists and dictionaries of them, over at most 8 GPUs",
 )
 HOW: Final = CaveatKind("method", METHOD)
 UNTRAINED: Final = CaveatKind("untrained", METHOD)

@@ -5,26 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .errors import UsageMistake
-from .names import (
-    ADVICES,
-    BASE,
-    CACHES,
-    GATE,
-    MARKER,
-    MEASURES,
-    OF_ALL,
-    OF_OVER,
-    SELECTION,
-    SKIP,
-    SNAPSHOTS,
-    WORKER,
-)
+from .names import ALL, BASE, CACHES, FIGURES, GATE, MARKED, MARKER, MEASURES, OFF, SELECTION, SKIP, WORKER
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
@@ -45,32 +33,17 @@ def _update(written: str) -> str:
     return written
 
 
-def _snapshots(written: str) -> str:
-    if written not in SNAPSHOTS:
-        raise argparse.ArgumentTypeError(
-            f"{written!r}: write --membudget-snapshots=over, or a path before --membudget-snapshots"
-        )
-    return written
-
-
-def _number(written: str) -> float | str:
-    """``text`` as a number; other texts are reported with the settings' mistakes."""
-    try:
-        return float(written)
-    except ValueError:
-        return written
-
-
 _FLAG: Mapping[str, Any] = {"action": "store_true"}
 _OPTIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "--membudget": (
-        _FLAG,
+        {"action": "store_const", "const": MARKED},
         "estimate the GPU memory of the tests marked mem_budget, and fail those over their budgets",
     ),
-    "--membudget-all": (
-        _FLAG,
-        "as --membudget, and estimate the test functions without a mark too; those that take no GPU "
-        "memory are skipped",
+    # a separate option: what follows --membudget behind a space is a path
+    "--membudget=all": (
+        {"action": "store_const", "const": ALL, "dest": "membudget"},
+        "the same, and estimate the test functions without a mark too; those that take no GPU memory are "
+        "skipped",
     ),
     "--membudget-gpu": (
         {"metavar": "NAME"},
@@ -84,15 +57,6 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"choices": CACHES},
         "use estimates of earlier sessions where nothing has changed (on, the default), make all anew "
         "and keep them (refresh), or neither (off)",
-    ),
-    "--membudget-advice": (
-        {"choices": ADVICES},
-        "run tests over their budgets again with changes that may reduce their memory, and list those "
-        "that do (on, the default); off: run none",
-    ),
-    "--membudget-timeout": (
-        {"metavar": "SECONDS", "type": _number},
-        "end a test that has used as much processor time, or has waited as long (default 300)",
     ),
     "--membudget-strict": (
         _FLAG,
@@ -112,11 +76,6 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "--membudget-report": (
         {"metavar": "DIR"},
         "write report.json to DIR",
-    ),
-    "--membudget-snapshots": (
-        {"metavar": OF_OVER, "nargs": "?", "const": OF_ALL, "type": _snapshots},
-        "with --membudget-report, also write a snapshot of each test that pytorch.org/memory_viz opens; with "
-        "--membudget-snapshots=over of tests on one GPU that are over their budgets, which are run again",
     ),
 }
 
@@ -139,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin(WORKER):
         _register_selection(config, _settings_of(config))
         return
-    if not (config.getoption("membudget") or config.getoption("membudget_all")):
+    if not config.getoption("membudget"):
         if config.getoption("membudget_update"):
             raise _usage_error("--membudget-update needs --membudget")
         config.pluginmanager.register(_Skip(), SKIP)
@@ -207,13 +166,9 @@ def _gate_of(config: pytest.Config) -> Gate:
     # the base of a comparison is a checkout that nothing is written to
     mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
     rules = Rules(parse_growth(settings.tolerance), torch_of(os.environ).version or "", mode)
-    report_folder = config.getoption("membudget_report")
-    if config.getoption("membudget_snapshots") and report_folder is None:
-        raise UsageMistake(
-            "--membudget-snapshots: there is no folder to write to; add --membudget-report=DIR, "
-            "and they are in DIR/snapshots"
-        )
-    gate = Gate(config, settings, selection, report_folder, source, Locking(root, rules))
+    gate = Gate(
+        config, settings, selection, config.getoption("membudget_report"), source, Locking(root, rules)
+    )
     if not is_worker(config):  # pytest-xdist ends its workers
         interrupt_on_sigterm(config)
     return gate
@@ -222,16 +177,18 @@ def _gate_of(config: pytest.Config) -> Gate:
 def _settings_of(config: pytest.Config) -> Settings:
     from .budgets.settings import load_settings
 
-    names = ("gpu", "timeout", "measure", "cache", "advice", "strict")
-    options = {name: config.getoption(f"membudget_{name}") for name in names}
-    return load_settings(config.rootpath / "pyproject.toml", options)
+    options = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "measure", "cache", "strict")}
+    settings = load_settings(config.rootpath / "pyproject.toml", options)
+    if config.pluginmanager.hasplugin(BASE) or FIGURES in os.environ:
+        return replace(settings, advice=OFF, snapshots=OFF)
+    return settings
 
 
 def _register_selection(config: pytest.Config, settings: Settings) -> Selection:
     """Register what marks the tests that are selected, here and in the worker's session."""
-    from .gate.selection import ALL, Selection
+    from .gate.selection import EVERY, Selection
 
-    patterns = (ALL,) if config.getoption("membudget_all") else settings.tests
+    patterns = (EVERY,) if config.getoption("membudget") == ALL else settings.tests
     selection = Selection(patterns, config.rootpath)
     config.pluginmanager.register(selection, SELECTION)
     return selection

@@ -1,4 +1,4 @@
-"""Cards of the user's own: from a file or from pyproject.toml, checked, and there in every process."""
+"""Cards of the user's own: from pyproject.toml, checked, and there in every process."""
 
 import pytest
 
@@ -8,14 +8,6 @@ from pytest_membudget.hardware.gpus import CUSTOM_GPUS, find_gpu, load_gpus
 from pytest_membudget.user_input.files import read_yaml
 
 #: A card that nobody sells.
-CARD_FILE = """
-LAB-12GB:
-  total_bytes: 12000000000
-  capability: [8, 6]
-  multiprocessor_count: 46
-  context_bytes: 300000000
-  aliases: [OUR-LAB]
-"""
 TABLE = """
 [tool.membudget]
 gpu = "lab 12gb"
@@ -25,15 +17,15 @@ total_bytes = 12_000_000_000
 capability = [8, 6]
 multiprocessor_count = 46
 context_bytes = 300_000_000
+aliases = ["OUR-LAB"]
 """
 
 
 @pytest.fixture
 def cards_of(tmp_path):
-    """What ``pyproject.toml`` and ``gpus.yaml`` with these texts make of the user's cards."""
+    """What ``pyproject.toml`` with this text makes of the user's cards."""
 
-    def read(pyproject="[tool.membudget]\ngpus_file = 'gpus.yaml'\n", gpus=CARD_FILE):
-        (tmp_path / "gpus.yaml").write_text(gpus, encoding="utf-8")
+    def read(pyproject=TABLE):
         (tmp_path / "pyproject.toml").write_text(pyproject, encoding="utf-8")
         return custom_gpus(tmp_path / "pyproject.toml")
 
@@ -42,9 +34,9 @@ def cards_of(tmp_path):
 
 @pytest.fixture
 def refusal_of(cards_of):
-    def read(*args, **kwargs):
+    def read(pyproject):
         with pytest.raises(UsageMistake) as refusal:
-            cards_of(*args, **kwargs)
+            cards_of(pyproject)
         return str(refusal.value)
 
     return read
@@ -52,21 +44,20 @@ def refusal_of(cards_of):
 
 @pytest.fixture
 def announced(cards_of, monkeypatch):
-    """The catalogue with the cards of these texts."""
+    """The catalogue with the cards of this text."""
 
-    def announce(*args, **kwargs):
-        monkeypatch.setenv(CUSTOM_GPUS, cards_of(*args, **kwargs))
+    def announce(pyproject=TABLE):
+        monkeypatch.setenv(CUSTOM_GPUS, cards_of(pyproject))
 
     return announce
 
 
 def test_without_the_setting_there_are_none(cards_of):
-    assert cards_of(pyproject="[tool.membudget]\n") == ""
+    assert cards_of("[tool.membudget]\n") == ""
 
 
-@pytest.mark.parametrize("text", [CARD_FILE, "cards:" + CARD_FILE.replace("\n", "\n  ")])
-def test_a_card_of_a_file_is_found_by_its_name_and_its_alias(announced, text):
-    announced(gpus=text)
+def test_a_card_is_found_by_its_name_and_its_alias(announced):
+    announced()
 
     card = find_gpu("lab 12gb")
 
@@ -76,14 +67,8 @@ def test_a_card_of_a_file_is_found_by_its_name_and_its_alias(announced, text):
     assert find_gpu("our-lab") == card
 
 
-def test_a_card_can_be_written_in_pyproject(announced):
-    announced(pyproject=TABLE)
-
-    assert find_gpu("LAB-12GB").multiprocessor_count == 46
-
-
 def test_a_card_of_a_catalogued_name_takes_its_place(announced):
-    announced(gpus=CARD_FILE.replace("LAB-12GB", "RTX-4090"))
+    announced(TABLE.replace("LAB-12GB", "RTX-4090"))
 
     assert find_gpu("RTX-4090").total_bytes == 12_000_000_000
     assert list(load_gpus()).count("RTX-4090") == 1
@@ -91,53 +76,43 @@ def test_a_card_of_a_catalogued_name_takes_its_place(announced):
 
 def test_mistakes_name_file_line_value_and_remedy(refusal_of):
     text = refusal_of(
-        gpus="X-1GB:\n  totl_bytes: 1\n  capability: [9]\n  multiprocessor_count: many\n  context_bytes: 1\n"
+        "[tool.membudget.gpus.X-1GB]\ntotl_bytes = 1\ncapability = [9]\nmultiprocessor_count = 'many'\n"
+        "context_bytes = 1\n"
     )
 
-    assert text.splitlines() == [
-        "gpus.yaml:1: X-1GB.total_bytes is missing: `torch.cuda.get_device_properties(0).total_memory`.",
-        "gpus.yaml:2: X-1GB.totl_bytes: 1: there is no field totl_bytes in X-1GB; did you mean total_bytes?",
-        "gpus.yaml:3: X-1GB.capability: [9]: write a list of 2, each a whole number of at least 0, "
-        "as in X-1GB.capability: [9, 0]",
-        "gpus.yaml:4: X-1GB.multiprocessor_count: many: write a whole number of at least 1, "
-        "as in X-1GB.multiprocessor_count: 128",
+    lines = [line.partition("pyproject.toml")[2] for line in text.splitlines()]
+    assert [line.partition(": [tool.membudget] gpus.X-1GB.")[::2] for line in lines] == [
+        (":1", "total_bytes is missing: `torch.cuda.get_device_properties(0).total_memory`."),
+        (":2", "totl_bytes = 1: there is no field totl_bytes in gpus.X-1GB; did you mean total_bytes?"),
+        (
+            ":3",
+            "capability = [9]: write a list of 2, each a whole number of at least 0, "
+            "as in gpus.X-1GB.capability = [9, 0]",
+        ),
+        (
+            ":4",
+            "multiprocessor_count = 'many': write a whole number of at least 1, "
+            "as in gpus.X-1GB.multiprocessor_count = 128",
+        ),
     ]
-
-
-def test_mistakes_in_pyproject_have_their_line_too(refusal_of):
-    text = refusal_of(pyproject=TABLE.replace("46", "'46'"))
-
-    assert (
-        "pyproject.toml:8: [tool.membudget] gpus.LAB-12GB.multiprocessor_count = '46': write a whole" in text
-    )
 
 
 @pytest.mark.parametrize(
     ("pyproject", "told"),
     [
-        ("gpus_file = 3", "[tool.membudget] gpus_file = 3: write a text, as in gpus_file = 'gpus.yaml'"),
-        ("gpus_file = 'nowhere.yaml'", "nowhere.yaml: the file cannot be read"),
         ("gpus = 3", "pyproject.toml:2: [tool.membudget] gpus = 3: write a table of cards by their names"),
         ("gpus = {}", "write a table of cards by their names"),
         ("gpus = {X = 3}", "pyproject.toml:2: [tool.membudget] gpus.X = 3: write a table of total_bytes, "),
     ],
 )
 def test_what_is_no_table_of_cards_is_refused(refusal_of, pyproject, told):
-    assert told in refusal_of(pyproject=f"[tool.membudget]\n{pyproject}\n")
+    assert told in refusal_of(f"[tool.membudget]\n{pyproject}\n")
 
 
 def test_a_name_that_means_another_card_is_refused(refusal_of):
-    text = refusal_of(gpus=CARD_FILE.replace("OUR-LAB", "rtx 4090"))
+    text = refusal_of(TABLE.replace("OUR-LAB", "rtx 4090"))
 
-    assert text == "gpus.yaml:2: LAB-12GB: rtx 4090 means RTX-4090 already; write another name"
-
-
-def test_the_same_card_in_both_places_is_refused(refusal_of):
-    text = refusal_of(pyproject=TABLE.replace("gpu =", "gpus_file = 'gpus.yaml'\ngpu ="))
-
-    assert (
-        text.rpartition("/")[2] == "pyproject.toml:6: LAB-12GB is at gpus.yaml:2 too; leave one of them out"
-    )
+    assert text.endswith("LAB-12GB: rtx 4090 means RTX-4090 already; write another name")
 
 
 def test_every_figure_of_the_packages_own_file_is_a_field_of_cards():
@@ -152,8 +127,7 @@ def test_every_figure_of_the_packages_own_file_is_a_field_of_cards():
 def test_a_session_estimates_on_a_card_of_the_users(session_of):
     run = session_of(
         {
-            "pyproject.toml": "[tool.membudget]\ngpus_file = 'gpus.yaml'\n",
-            "gpus.yaml": CARD_FILE,
+            "pyproject.toml": TABLE,
             "test_it.py": """
                 import pytest
                 from holding import hold

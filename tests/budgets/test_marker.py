@@ -43,8 +43,6 @@ def test_every_argument_that_can_be_checked_is_taken():
             "gpu": "A100-40GB",
             "metric": "device",
             "components": {"activations": 8, "context": 0.5},
-            "ranks": "all",
-            "reason": "half of the card is the sampler's",
         }
     )
     assert budget == Budget(
@@ -53,8 +51,6 @@ def test_every_argument_that_can_be_checked_is_taken():
         gpu="A100-40GB",
         metric="device",
         components={"activations": 8, "context": 0.5},
-        ranks="all",
-        reason="half of the card is the sampler's",
     )
 
 
@@ -133,17 +129,21 @@ def test_an_unknown_argument_is_refused_with_the_nearest_name(name, nearest):
     assert text == f"mem_budget({name}=40): there is no argument {name}; did you mean {nearest}?"
 
 
-def test_the_argument_of_an_earlier_version_says_what_to_write():
-    text = refusal_of(UsageMistake, {"scenario": "a.membudget.yaml::b"})
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("scenario", "a scenario is a separate test"), ("ranks", "the worst decides")]
+)
+def test_the_argument_of_an_earlier_version_says_what_to_write(name, remedy):
+    text = refusal_of(UsageMistake, {name: "first"})
 
-    assert "there is no argument scenario any more; a scenario is a separate test" in text
+    assert f"there is no argument {name} any more; " in text
+    assert remedy in text
 
 
 def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
     text = refusal_of(UsageMistake, {"vram": 40})
     assert text == (
         "mem_budget(vram=40): there is no argument vram; the arguments are gib, gpus, gpu, host_gib, "
-        "held_gib, metric, components, max_growth, ranks, reason"
+        "held_gib, metric, components, max_growth"
     )
 
 
@@ -163,12 +163,6 @@ REFUSED = [
         [12, "activations", ["activations"], {}, [("activations", 12)]],
         "write a table, as in components={'parameters': 40}",
     ),
-    (
-        "ranks",
-        ["middle", [], [0, "last"], 1.5, True, [True], {"first": 1}],
-        "write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]",
-    ),
-    ("reason", ["", "  ", 3, ["because"]], "write a text, as in reason='the teacher alone takes 15 GiB'"),
 ]
 
 
@@ -227,49 +221,6 @@ def test_growth_that_cannot_be_read_is_refused_with_examples(value):
     assert "'2%', '256 MiB' or '2% + 64 MiB'" in text
 
 
-# Several GPUs
-
-
-@pytest.mark.parametrize(
-    ("written", "named"),
-    [("all", None), ("first", (0,)), ("last", (7,)), (3, (3,)), ([7, 0, 7], (0, 7)), ((5,), (5,)), (0, (0,))],
-)
-def test_ranks_name_those_that_the_budget_is_held_to(written, named):
-    assert read({"gib": 40, "gpus": 8, "ranks": written}).named_ranks == named
-
-
-def test_without_ranks_it_is_all_of_them():
-    assert read({"gib": 40, "gpus": 8}).named_ranks is None
-    assert Budget(gib=1).named_ranks is None
-
-
-@pytest.mark.parametrize("ranks", [8, -1, [0, 8], [-1, 0]])
-def test_ranks_that_are_not_there_are_refused(ranks):
-    text = refusal_of(UsageMistake, {"gib": 40, "gpus": 8, "ranks": ranks})
-    assert text == (
-        f"mem_budget(ranks={ranks!r}): with gpus=8 its ranks are 0 to 7; "
-        "write ranks that there are, or the number of GPUs that the test is for, as in gpus=8"
-    )
-
-
-def test_one_gpu_has_rank_0_alone():
-    assert read({"gib": 40, "ranks": "last"}).named_ranks == (0,)
-    text = refusal_of(UsageMistake, {"gib": 40, "ranks": [0, 1]})
-    assert text.startswith("mem_budget(ranks=[0, 1]): with gpus=1 there is rank 0 alone; write ranks that")
-
-
-# Host memory
-
-
-def test_host_memory_is_of_all_ranks_of_a_machine():
-    read({"gib": 40, "gpus": 2, "ranks": [0, 1], "host_gib": 160})
-    text = refusal_of(UsageMistake, {"gib": 40, "gpus": 2, "ranks": "first", "host_gib": 160})
-    assert text == (
-        "mem_budget(host_gib=160): this is for all ranks of a machine, and ranks='first' "
-        "leaves some of them out; write it without ranks, in another test"
-    )
-
-
 # Growth
 
 
@@ -289,18 +240,16 @@ def test_a_budget_of_host_memory_alone_is_not_of_the_card():
 
 
 def test_a_budget_is_written_to_json_by_the_names_of_its_arguments():
-    budget = read({"gib": 40, "gpu": "T4", "components": {"activations": 12}, "reason": "a tight card"})
+    budget = read({"gib": 40, "gpu": "T4", "components": {"activations": 12}})
     expected = {
         "gib": 40,
         "gpus": 1,
-        "ranks": None,
         "gpu": "T4",
-        "metric": "allocated",
         "host_gib": None,
         "held_gib": None,
+        "metric": "allocated",
         "components": {"activations": 12},
         "max_growth": None,
-        "reason": "a tight card",
     }
     assert json.dumps(budget.to_json()) == json.dumps(expected)  # in this order
     assert budget.to_json().keys() == {field.name for field in fields(Budget)}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_membudget.budgets.settings import Settings, load_settings
+from pytest_membudget.budgets.settings import SETTINGS, Settings, load_settings
 from pytest_membudget.errors import UsageMistake
 
 
@@ -37,11 +37,17 @@ def test_a_card_is_known_by_its_name_in_the_catalogue_from_then_on(pyproject):
     assert load_settings(pyproject, {}).gpu == "RTX-4090"
 
 
-def test_the_key_of_an_earlier_version_says_what_to_write(pyproject):
-    write_table(pyproject, 'max_disagreement = "5%"')
-    assert "there is no key max_disagreement any more; a measurement that differs by 5%" in refusal_of(
-        pyproject
-    )
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("max_disagreement", "a measurement that differs by 5%"),
+        ("gpus_file", "write the cards below [tool.membudget.gpus]"),
+        ("measure", "write the option --membudget-measure"),
+    ],
+)
+def test_the_key_of_an_earlier_version_says_what_to_write(pyproject, key, remedy):
+    write_table(pyproject, f"{key} = 3")
+    assert f"there is no key {key} any more; {remedy}" in refusal_of(pyproject)
 
 
 def test_the_command_line_rules_over_the_file(pyproject):
@@ -77,21 +83,21 @@ def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproje
 def test_an_unknown_key_unlike_any_is_refused_with_all_keys(pyproject):
     write_table(pyproject, "vram = 3")
     text = refusal_of(pyproject)
-    keys = ", ".join(Settings.__slots__)
+    keys = ", ".join(SETTINGS.by_name)
     assert text == f"{pyproject}:2: [tool.membudget] vram = 3: there is no key vram; the keys are {keys}"
 
 
-@pytest.mark.parametrize("line", ['measure = "always"', "measure = true", 'measure = ""'])
-def test_an_unknown_way_of_measuring_is_refused_with_those_there_are(pyproject, line):
+@pytest.mark.parametrize("line", ['snapshots = "always"', "snapshots = true", 'snapshots = ""'])
+def test_an_unknown_word_is_refused_with_those_there_are(pyproject, line):
     write_table(pyproject, line)
-    assert "write one of 'auto', 'off', 'require'" in refusal_of(pyproject)
+    assert "write one of 'off', 'over', 'all'" in refusal_of(pyproject)
 
 
 def test_every_mistake_is_reported_with_its_line(pyproject):
     write_table(pyproject, "", "timeout = 0", "metrics = 3", "waivers = [3]")
-    text = refusal_of(pyproject, measure="cuda")
+    text = refusal_of(pyproject, gpu="potato")
     lines = [line.removeprefix(str(pyproject)) for line in text.splitlines()]
-    assert [line.partition(" ")[0] for line in lines] == ["--membudget-measure=cuda:", ":3:", ":4:", ":5:"]
+    assert [line.partition(" ")[0] for line in lines] == ["--membudget-gpu=potato:", ":3:", ":4:", ":5:"]
 
 
 def test_an_unknown_card_on_the_command_line_is_refused_with_the_option(pyproject):

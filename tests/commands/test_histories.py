@@ -1,4 +1,4 @@
-"""``membudget histories`` on any file: a comparison, or one line that says what is wrong, and status 2."""
+"""``membudget compare`` of two snapshots: a comparison, or one line on what is wrong, and status 2."""
 
 import copy
 import pickle
@@ -69,7 +69,7 @@ def good(tmp_path):
 
 
 def test_a_snapshot_is_compared_with_itself(good, capsys):
-    assert main(["histories", str(good), str(good)]) == 0
+    assert main(["compare", str(good), str(good)]) == 0
     assert "Held at the peaks: the same in both." in capsys.readouterr().out
 
 
@@ -87,7 +87,7 @@ def test_any_other_content_is_one_line_and_a_status(good, tmp_path, capsys, path
     other = tmp_path / "other.pickle"
     other.write_bytes(pickle.dumps(changed(path, value, taken_out=taken_out)))
 
-    status = main(["histories", str(good), str(other)])
+    status = main(["compare", str(good), str(other)])
 
     shown = capsys.readouterr()
     shown.out.encode(), shown.err.encode()  # a terminal takes it

@@ -25,7 +25,7 @@ def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, cap
 
 
 def test_a_file_that_cannot_be_used_has_status_2(tmp_path, capsys):
-    assert main(["report", str(tmp_path / "none.json"), "--format=junit"]) == 2
+    assert main(["report", str(tmp_path / "none.json"), "--format=gitlab"]) == 2
     assert capsys.readouterr().err.split()[0] == "membudget:"
 
 
@@ -43,7 +43,7 @@ def test_the_module_form_and_the_version():
 def test_a_reader_that_has_seen_enough_gets_no_traceback(tmp_path, raw, over):
     report = tmp_path / "report.json"
     report.write_text(json.dumps(raw(over())))
-    show = [sys.executable, "-m", "pytest_membudget", "show", str(report)]
+    show = [sys.executable, "-m", "pytest_membudget", "report", str(report)]
     process = subprocess.Popen(
         show, env={"PYTHONPATH": str(SOURCES)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -8,17 +8,17 @@ from pytest_membudget.errors import UsageMistake
 CONFTEST = """
 from pathlib import Path
 
-def pytest_configure(config):
-    Path("advice").write_text(config.getoption("--membudget-advice"))
+def pytest_collection_finish(session):
+    Path("advice").write_text(session.config.pluginmanager.getplugin("membudget-gate")._settings.advice)
 """
 
 
-@pytest.mark.parametrize(("given", "expected"), [([], "off"), (["--membudget-advice=on"], "on")])
-def test_no_advice_is_run_unless_the_user_asks_for_it(tmp_path, monkeypatch, given, expected):
+def test_no_advice_is_run(tmp_path, monkeypatch):
     (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "pyproject.toml").write_text("[tool.membudget]\nadvice = 'on'\n")
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(UsageMistake, match="estimated no test"):
-        report_of_session(given)
+        report_of_session([])
 
-    assert (tmp_path / "advice").read_text() == expected
+    assert (tmp_path / "advice").read_text() == "off"

@@ -144,7 +144,6 @@ def test_a_test_that_the_base_has_not_is_new(row, verdict, status):
         ({"gpu": "A100-40GB"}, "gpu is 'A100-40GB', the head's is None"),
         ({"gpus": 2}, "gpus is 2, the head's is 1"),
         ({"metric": "reserved"}, "metric is 'reserved', the head's is 'allocated'"),
-        ({"ranks": [0]}, "ranks is (0,), the head's is None"),
     ],
 )
 def test_another_setting_is_not_comparable(row, budget, said):

@@ -43,7 +43,7 @@ FILES = {
         @pytest.mark.mem_budget
         def test_bare(): ...
 
-        @pytest.mark.mem_budget(reason="as it is")
+        @pytest.mark.mem_budget()
         @pytest.mark.parametrize("name", ["a: b", 2])
         def test_each(name): ...
 

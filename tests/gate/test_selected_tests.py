@@ -1,4 +1,4 @@
-"""Tests that are estimated without a mark: ``--membudget-all`` and ``[tool.membudget] tests``."""
+"""Tests that are estimated without a mark: ``--membudget=all`` and ``[tool.membudget] tests``."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def settings(text):
 
 @pytest.fixture(scope="module")
 def everything(session_of):
-    return session_of(FILES, "--membudget-all", *GIVEN)
+    return session_of(FILES, "--membudget=all", *GIVEN)
 
 
 def test_all_tests_without_a_mark_are_estimated(everything):

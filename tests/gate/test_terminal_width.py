@@ -17,6 +17,8 @@ ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--m
 LONG = "tests/training/test_the_memory_of_fine_tuning.py"
 WRITE = "steps.linear_cross_entropy for torch.nn.functional.cross_entropy(logits, labels), chunks=8"
 READ = f"{LONG}:14 (transformers/models/llama/modeling_llama.py:164): reads an int64 value: taken to be 1"
+#: Budgets that nothing exceeds; as they are written, longer than a line.
+LARGE = dict.fromkeys(("activations", "gradients", "optimizer_states", "parameters", "temporaries"), 99)
 REASON = "the tokens of the longest sequence of the data set are more than the model has positions for"
 FILES = {
     "conftest.py": f"""
@@ -56,7 +58,7 @@ FILES = {
     LONG: f"""
         import pytest
 
-        budget = pytest.mark.mem_budget(gib=2, reason={REASON!r})
+        budget = pytest.mark.mem_budget(gib=2, components={LARGE!r})
         bare = pytest.mark.mem_budget
         of_size = pytest.mark.parametrize("size", [8], ids=["micro_batch_size=8"])
 
@@ -144,7 +146,7 @@ WHOLE = (
     f"unchecked: {LONG}::test_skipped_by_its_mark: skipped in this process ({REASON})",
     f"shrunk: {LONG}::test_shrunk_since_the_lock_file_was_written",
     "--membudget-update=raise",
-    f"{LONG}:7: mem_budget(gib=2, reason={REASON!r})",
+    f"{LONG}:7: mem_budget(gib=2, components={LARGE!r})",
     f"some_library::an_operator_of_an_extension, called 48 times: {REASON}",
     f"ValueError: {REASON}",
     f"aten::_scaled_dot_product_flash_attention, at {READ}",
@@ -234,16 +236,16 @@ def test_a_session_with_every_kind_of_row(session_of, base, tmp_path, width):
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_commands(base, head, tmp_path, monkeypatch, capsys, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    for name, report in (("base", base), ("head", head)):
+    for name, report in (("base.json", base), ("head.json", head)):
         (tmp_path / name).write_text(json.dumps(report))
     tried = {
         value: Tried(value, outcome, value * GIB, value * GIB, f"out of memory in {LONG}:14: {REASON}")
         for value, outcome in {1: FITS, 20: FITS, 21: TOO_LARGE, 22: FAILS}.items()
     }
 
-    main(["show", str(tmp_path / "head")])
-    main(["diff", str(tmp_path / "base"), str(tmp_path / "head")])
-    main(["show", str(tmp_path / "no" / "such" / "report.json")])
+    main(["report", str(tmp_path / "head.json")])
+    main(["compare", str(tmp_path / "base.json"), str(tmp_path / "head.json")])
+    main(["report", str(tmp_path / "no" / "such" / "report.json")])
     print_lines(result_lines("per_device_train_batch_size", "RTX-4090", tried, 64, width))
     printed = capsys.readouterr()
     unfolded = " ".join(printed.out.split())

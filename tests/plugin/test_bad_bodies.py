@@ -145,11 +145,9 @@ def run(session_of):
         "some.thing": "",
         "good.rst": f"{DOCTEST}2\n",
         "bad.rst": f"{DOCTEST}3\n",
-        "pyproject.toml": "[tool.membudget]\ntimeout = 30\n",
+        "pyproject.toml": "[tool.membudget]\ntimeout = 30\nsnapshots = 'all'\n",
     }
-    return session_of(
-        files, "--membudget", "--membudget-snapshots", "--doctest-glob=*.rst", "-p", "no:rerunfailures"
-    )
+    return session_of(files, "--membudget", "--doctest-glob=*.rst", "-p", "no:rerunfailures")
 
 
 def skip_without_subtests(name):

@@ -105,9 +105,9 @@ def test_two_sessions_at_once_in_one_folder_do_not_mix(tmp_path, write_all):
         def test_it(mib):
             kept = hold(mib / 1024)
         """
-    write_all(tmp_path, {"test_it.py": body})
+    settings = "[tool.membudget]\nsnapshots = 'all'\n"
+    write_all(tmp_path, {"test_it.py": body, "pyproject.toml": settings})
     command = [sys.executable, "-m", "pytest", "--membudget", "--membudget-report=rep", "-v"]
-    command += ["--membudget-snapshots"]
     sessions = [
         subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for _ in range(2)

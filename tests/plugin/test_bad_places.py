@@ -12,6 +12,7 @@ import pytest
 from pytest_membudget.devices.stand_in.compiling import find_compiler
 
 MIB = 2**20
+SNAPSHOTS = {"pyproject.toml": "[tool.membudget]\nsnapshots = 'all'\n"}
 BUDGETS = """
     import pytest
     from holding import hold
@@ -69,7 +70,7 @@ def pytest_command(*args):
 def odd(tmp_path_factory, write_all, cache_in):
     """A session in a folder with an odd name, by a link to it, with a conftest that uses CUDA."""
     folder = tmp_path_factory.mktemp("odd")
-    files = {"test_it.py": BUDGETS, "conftest.py": CONFTEST}
+    files = {"test_it.py": BUDGETS, "conftest.py": CONFTEST, **SNAPSHOTS}
     write_all(folder / "päth with späces ☃ 'q\" $x", files)
     link = folder / "link"
     link.symlink_to(folder / "päth with späces ☃ 'q\" $x")
@@ -78,7 +79,7 @@ def odd(tmp_path_factory, write_all, cache_in):
         [
             shutil.which(command[0]),
             *command[1:],
-            *pytest_command("--membudget-report=räp ort", "--membudget-snapshots"),
+            *pytest_command("--membudget-report=räp ort"),
         ],
         link,
         **NARROW,
@@ -190,7 +191,7 @@ def test_no_space_for_anything_is_a_notice_for_each_and_fails_no_budget(tmp_path
     )
     fill = "dd if=/dev/zero of=rest bs=1k count=1000 2>/dev/null; "
     full = tmp_path / "full"
-    write_all(tmp_path, {"it.py": BUDGETS.replace("from holding import hold", _HOLD)})
+    write_all(tmp_path, {"it.py": BUDGETS.replace("from holding import hold", _HOLD), **SNAPSHOTS})
     full.mkdir()
     cache_in(tmp_path / "kept")
     wrapper = ["unshare", "-m", "sh", "-c", mount + fill + 'shift; exec "$@"', "sh", str(full)]
@@ -201,7 +202,7 @@ def test_no_space_for_anything_is_a_notice_for_each_and_fails_no_budget(tmp_path
     if not allowed:
         pytest.skip("no file system may be mounted here")
 
-    args = ("-k", "within", "--membudget-report=rep", "--membudget-snapshots", "-p", "no:cacheprovider")
+    args = ("-k", "within", "--membudget-report=rep", "-p", "no:cacheprovider")
     kept = {"MEMBUDGET_CACHE_DIR": str(full / "kept"), "TMPDIR": str(full), "PYTHONDONTWRITEBYTECODE": "1"}
     done = run([*wrapper, *pytest_command(*args)], tmp_path, **kept)
 

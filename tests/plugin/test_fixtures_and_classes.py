@@ -8,6 +8,9 @@ FILES = {
     "pyproject.toml": """
         [tool.pytest.ini_options]
         disable_test_id_escaping_and_forfeit_all_rights_to_community_support = true
+
+        [tool.membudget]
+        advice = "off"
         """,
     "conftest.py": """
         import os
@@ -173,7 +176,7 @@ FIRST_LINE_OF_PARAMS = 35  # of test_budgets.py: the line of the first mark in p
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of(FILES, "--membudget", "--membudget-advice=off")
+    return session_of(FILES, "--membudget")
 
 
 @pytest.fixture(scope="module")

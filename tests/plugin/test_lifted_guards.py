@@ -75,7 +75,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of(FILES, "--membudget-all")
+    return session_of(FILES, "--membudget=all")
 
 
 def test_guards_against_missing_cuda_skip_nothing(run):

@@ -221,12 +221,13 @@ DRAWN = {
 }
 
 
-ASKED = ("--membudget", "--membudget-strict", "--membudget-advice=off")
+ASKED = ("--membudget", "--membudget-strict")
+SETTINGS = {"pyproject.toml": "[tool.membudget]\nadvice = 'off'\n"}
 
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of({"test_budgets.py": BODIES}, *ASKED)
+    return session_of({"test_budgets.py": BODIES, **SETTINGS}, *ASKED)
 
 
 def estimate(run, name):

@@ -4,7 +4,7 @@ import pytest
 
 LIMIT = 6
 FILES = {
-    "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\n",
+    "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\nadvice = 'off'\n",
     "layers.py": """
         import torch
 
@@ -61,7 +61,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of(FILES, "--membudget", "--membudget-advice=off")
+    return session_of(FILES, "--membudget")
 
 
 def line_of(run, file, statement):

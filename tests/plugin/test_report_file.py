@@ -10,7 +10,7 @@ FILES = {
     "test_budgets.py": """
         import pytest
         from holding import hold
-        @pytest.mark.mem_budget(gib=1, reason="small on purpose", components={"inputs": 0.5})
+        @pytest.mark.mem_budget(gib=1, components={"inputs": 0.5})
         @pytest.mark.parametrize("name", ["größe"])
         def test_within(name):
             import torch

@@ -107,14 +107,16 @@ FILES = {
 }
 EXPANDABLE = ("test_training_expands", "test_two_streams_expand", "test_out_of_memory_expands")
 WITHOUT = {"test_nothing"}
-ASKED = ("--membudget", "--membudget-snapshots")
+SETTINGS = {"pyproject.toml": "[tool.membudget]\nsnapshots = 'all'\n"}
 
 
 @pytest.fixture(scope="module")
 def run(session_of):
     """Of several processes, each of which leaves its tests' snapshots."""
     pytest.importorskip("xdist")
-    return session_of(FILES, *ASKED, "--membudget-advice=off", "-n2")
+    return session_of(
+        {**FILES, "pyproject.toml": SETTINGS["pyproject.toml"] + "advice = 'off'\n"}, "--membudget", "-n2"
+    )
 
 
 def snapshot_of(run, name):
@@ -321,9 +323,9 @@ TWO = """
 
 
 def test_one_of_tests_over_their_budgets_is_written_and_named_in_the_failure(session_of):
-    run = session_of(
-        {"test_it.py": TWO.format(grows=1.5, ends=0.25)}, "--membudget", "--membudget-snapshots=over"
-    )
+    settings = SETTINGS["pyproject.toml"].replace("all", "over")
+    files = {"test_it.py": TWO.format(grows=1.5, ends=0.25), "pyproject.toml": settings}
+    run = session_of(files, "--membudget")
 
     assert run.rows["test_ends"]["snapshot"] is None
     assert max(entry["size"] for entry in trace_of(run, "test_grows")) == 1536 * MIB
@@ -332,26 +334,12 @@ def test_one_of_tests_over_their_budgets_is_written_and_named_in_the_failure(ses
     assert f"Snapshot,forpytorch.org/memory_viz:{os.path.relpath(path, run.folder)}" in said
 
 
-def test_a_path_behind_the_option_is_no_value_of_it(session_of):
-    run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25)}, *ASKED, "test_it.py")
-
-    assert run.status == 4
-    assert "'test_it.py': write --membudget-snapshots=over, or a path before" in run.err
-
-
-def test_without_a_report_there_is_no_folder_for_them(session_of):
-    run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25)}, *ASKED, report=False)
-
-    assert run.status == 4
-    assert "--membudget-snapshots: there is no folder to write to; add --membudget-report=DIR" in run.err
-
-
 def test_the_last_run_counts(session_of, again, write_all):
-    run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25)}, *ASKED)
+    run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25), **SETTINGS}, "--membudget")
     first = max(entry["size"] for entry in trace_of(run, "test_grows"))
 
     write_all(run.folder, {"test_it.py": TWO.format(grows=0.5, ends=0)})
-    last = again(run, *ASKED, "--membudget-report=membudget")
+    last = again(run, "--membudget", "--membudget-report=membudget")
 
     assert (first, max(entry["size"] for entry in trace_of(last, "test_grows"))) == (256 * MIB, 512 * MIB)
     assert last.rows["test_ends"]["snapshot"] is None
@@ -367,9 +355,9 @@ def test_what_imports_allocate_is_reported_too(run):
 
 def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(session_of):
     pytest.importorskip("xdist")  # in one process: tests/plugin/test_bad_places.py
-    files = {"test_it.py": TWO.format(grows=0.25, ends=0.25), "membudget/snapshots": "a file"}
+    files = {"test_it.py": TWO.format(grows=0.25, ends=0.25), "membudget/snapshots": "a file", **SETTINGS}
 
-    run = session_of(files, *ASKED, "-n2")
+    run = session_of(files, "--membudget", "-n2")
 
     assert run.status == 0
     assert "membudget: 2 of the snapshots could not be written: " in run.out

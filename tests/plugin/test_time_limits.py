@@ -72,9 +72,9 @@ def run(session_of):
         "seconds.py": SECONDS,
         "forever.py": "while True:\n    pass\n",
         "f.membudget.yaml": "budgets: [{name: forever, gib: 1, script: forever.py}]\n",
-        "pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 3\n",
+        "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\n",
     }
-    return session_of(files, "--membudget", f"--membudget-timeout={LIMIT}")
+    return session_of(files, "--membudget")
 
 
 @pytest.mark.parametrize("name", ["test_has_a_fifth_of_a_processor", "test_waits_for_its_compile_workers"])
@@ -92,7 +92,7 @@ def test_what_does_not_is_ended_with_the_limit_and_the_line(run, name):
     assert run.outcomes[name] == "failed"
     assert f"it did not finish within {LIMIT} s" in text
     assert said in text
-    assert "--membudget-timeout, or [tool.membudget] timeout" in text
+    assert "the time limit is [tool.membudget] timeout" in text
     assert any(f'test_bodies.py", line {number} in {name}' in text for number in numbers), text
     assert "_pytest" not in text
 

@@ -40,22 +40,26 @@ BODIES = """
         dist.all_gather_object(found, Part())
         kept = hold(0.1)
 
-    @pytest.mark.mem_budget(gib=1, gpus=4, ranks=[3])
+    def pairs():
+        return [dist.new_group([first, first + 1]) for first in range(0, 10, 2)]
+
+    @pytest.mark.mem_budget(gib=1, gpus=10)
     def test_trains_if_the_first_of_its_group_says_so():
-        groups, rank = [dist.new_group([0, 1]), dist.new_group([2, 3])], dist.get_rank()
+        groups, rank = pairs(), dist.get_rank()
         flags = torch.tensor([1 - rank % 2], device="cuda")
         dist.broadcast(flags, rank // 2 * 2, group=groups[rank // 2])
         kept = hold(0.5 if flags.item() else 0.1)
 
-    @pytest.mark.mem_budget(gib=1, gpus=4, ranks=[3])
+    @pytest.mark.mem_budget(gib=1, gpus=10)
     def test_has_its_settings_from_the_first_rank():
         told = [{"size": 0.5}] if dist.get_rank() == 0 else [{"size": 0.1}]
         dist.broadcast_object_list(told, src=0)
         kept = hold(told[0]["size"])
 
-    @pytest.mark.mem_budget(gib=1, gpus=4, ranks=[3])
+    @pytest.mark.mem_budget(gib=1, gpus=10)
     def test_needs_no_other_rank_for_weights():
-        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4096, 4096).cuda())
+        group, layer = pairs()[dist.get_rank() // 2], torch.nn.Linear(4096, 4096).cuda()
+        model = torch.nn.parallel.DistributedDataParallel(layer, process_group=group)
 
     @two
     def test_leaves_before_the_group_is_made():
@@ -76,8 +80,8 @@ SIZES = {
     "gathers_on_one_rank": {0: 0.3, 1: 0.1},
     "gathers_what_all_have": {0: 0.3, 1: 0.3},
     "gathers_what_cannot_be_handed_on": {0: 0.1, 1: 0.1},
-    "trains_if_the_first_of_its_group_says_so": {3: 0.5},
-    "has_its_settings_from_the_first_rank": {3: 0.5},
+    "trains_if_the_first_of_its_group_says_so": {0: 0.5, 9: 0.5},
+    "has_its_settings_from_the_first_rank": {0: 0.5, 9: 0.5},
 }
 
 
@@ -93,13 +97,15 @@ def test_what_another_rank_has_is_its_own(run, name):
     found = {one["rank"]: one["peak"]["allocated_bytes"] / GIB for one in estimates}
     assert found == pytest.approx(SIZES[name], rel=0.01)
     kinds = {caveat["kind"] for one in estimates for caveat in one["caveats"]}
-    assert kinds == ({"other-objects"} if "handed_on" in name else set())
+    of_objects, of_ranks = "handed_on" in name, 9 in SIZES[name]
+    assert kinds == {*["other-objects"] * of_objects, *["other-ranks"] * of_ranks}
 
 
 def test_weights_that_are_broadcast_decide_nothing(run):
     """4096 x 4096 parameters of 4 bytes, and DDP's bucket of as many."""
-    [estimate] = run.rows["test_needs_no_other_rank_for_weights"]["estimates"]
-    assert estimate["caveats"] == []
+    estimates = run.rows["test_needs_no_other_rank_for_weights"]["estimates"]
+    assert [one["rank"] for one in estimates] == [0, 9]
+    assert {caveat["kind"] for one in estimates for caveat in one["caveats"]} == {"other-ranks"}
 
 
 @pytest.mark.parametrize(

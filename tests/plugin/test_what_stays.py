@@ -86,7 +86,8 @@ BODIES = """
 @pytest.fixture(scope="module")
 def run(session_of):
     """All of them in one session."""
-    return session_of({"test_stays.py": BODIES}, "--membudget", "--membudget-advice=off", "test_stays.py")
+    files = {"test_stays.py": BODIES, "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n"}
+    return session_of(files, "--membudget", "test_stays.py")
 
 
 def held(run, name):

@@ -368,4 +368,4 @@ def test_gitlab_makes_the_files_that_it_hands_over(shell, raw, over):
     handed = {*job["artifacts"]["paths"], *job["artifacts"]["reports"].values()}
     assert handed - made == {"membudget/junit.xml"}  # pytest's own
     assert "--junitxml=membudget/junit.xml" in (shell.folder / "pytest.txt").read_text()
-    assert (shell.work / "membudget/metrics.txt").read_text().endswith("# EOF\n")
+    assert len(json.loads((shell.work / "membudget/codequality.json").read_text())) == 1

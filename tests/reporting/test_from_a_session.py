@@ -43,7 +43,7 @@ def run(session_of):
 
 @pytest.fixture(scope="module")
 def written(run):
-    """``written("junit")`` is the report in a format."""
+    """``written("gitlab")`` is the report in a format."""
 
     def write(output_format):
         command = [sys.executable, "-m", "pytest_membudget", "report", str(run.report_path)]
@@ -81,10 +81,9 @@ def test_annotations_are_at_the_marks(written):
     ]
 
 
-def test_every_format_has_every_figure(written):
-    assert len(json.loads(written("github-action-benchmark"))) == 3
-    assert len(json.loads(written("bencher"))) == 3
-    assert written("junit").count("<failure ") == 2
+def test_the_other_formats_have_their_tests(written):
+    assert len(json.loads(written("gitlab"))) == 2
+    assert written("terminal").splitlines()[-1].startswith("3 estimated (1 within, 2 over)")
 
 
 def test_an_estimate_has_its_timeline_with_the_peak(run):

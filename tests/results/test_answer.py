@@ -33,16 +33,7 @@ def test_a_figure_is_held_to_the_budget():
     assert answered(Budget(gib=2), traced(report(3))).verdict == OVER
 
 
-def test_ranks_that_the_budget_does_not_name_neither_count_nor_are_reported():
-    answer = traced(report(3, rank=0), report(1, rank=1), report(3, rank=2))
-
-    found = answered(Budget(gib=2, gpus=3, ranks=[1]), answer)
-
-    assert found.verdict == WITHIN
-    assert [one.rank for one in found.estimates] == [1]
-
-
-def test_any_rank_counts_where_none_is_named():
+def test_any_rank_counts():
     found = answered(Budget(gib=2, gpus=2), traced(report(1, rank=0), report(3, rank=1)))
 
     assert (found.verdict, found.rank) == (OVER, 1)

@@ -131,7 +131,7 @@ def test_the_json_form_gives_the_same_value_back():
         "shrunk", "less", 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline, 0.5, versions
     )
     known = TestResult(
-        "a::b", "a.py", 3, "over", "why", Budget(gib=1, gpus=2, ranks=[0], components={"inputs": 0.5}), 5,
+        "a::b", "a.py", 3, "over", "why", Budget(gib=1, gpus=2, components={"inputs": 0.5}), 5,
         "more", True, 1, 9, True, (full,), (figure(3, "measured"),), "no CUDA", "H100", (("name", 1),),
         "a.pickle", "full disk", True, comparison,
     )  # fmt: skip

@@ -75,7 +75,7 @@ def test_folder_variables_and_outputs(programs, folder):
         ("script: train.py\n    outputs: 1", "outputs: 1: "),
         ("script: train.py\n    model: {config: a.json}", "there is no field model"),
         ("script: train.py\n    gibb: 3", "there is no field gibb; did you mean gib?"),
-        ("script: train.py\n    ranks: [3]", "ranks: [3]: with gpus=1 there is rank 0 alone"),
+        ("script: train.py\n    components: {cached: 1}", "cached is no part of allocated memory"),
         ("script: train.py\n    grid: {gib: [1], sequence: [2]}", "grid: there is no field sequence"),
     ],
 )  # fmt: skip

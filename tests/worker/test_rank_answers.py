@@ -162,31 +162,14 @@ def test_nobody_is_asked_twice():
     assert ranks.asked == [0, 2, 4]
 
 
-def test_ranks_that_are_named_are_asked_and_no_others():
-    ranks = Ranks(representatives=[7])
-
-    answer = answer_of(Budget(gib=1, gpus=8, ranks=[5, 0]), ranks)
-
-    assert ranks.asked == [0, 5]
-    assert assumptions_of(answer)[0] == ["a value is read"]
-
-
-@pytest.mark.parametrize(
-    ("named", "told"),
-    [
-        (None, {0: {}, 7: {"0": "sent"}}),
-        ([5, 0], {0: {}, 5: {"0": "sent"}}),
-        ([5, 6], {5: {}, 6: {}}),
-    ],
-)
-def test_the_others_get_what_the_first_broadcasts(named, told):
+def test_the_others_get_what_the_first_broadcasts():
     ranks = Ranks(representatives=[7], rank_0={"broadcasts": "sent"})
     expected = {}
 
-    answer_of_ranks(Budget(gib=1, gpus=8, ranks=named), ranks, ranks, expected.update)
+    answer_of_ranks(Budget(gib=1, gpus=8), ranks, ranks, expected.update)
 
-    assert ranks.told == told
-    assert {rank: json.loads(text or "{}") for rank, text in expected.items()} == dict([*told.items()][1:])
+    assert ranks.told == {0: {}, 7: {"0": "sent"}}
+    assert {rank: json.loads(text) for rank, text in expected.items()} == {7: {"0": "sent"}}
 
 
 def unheard(*others, **sent):
@@ -195,21 +178,21 @@ def unheard(*others, **sent):
 
 
 def test_a_rank_whose_values_are_needed_is_run_and_then_the_one_that_needs_them_again():
-    ranks = Ranks(rank_7=unheard(6, broadcasts="seven"), rank_6={"broadcasts": "six"})
+    ranks = Ranks([7], rank_7=unheard(6, broadcasts="seven"), rank_6={"broadcasts": "six"})
 
-    answer = answer_of(Budget(gib=1, gpus=8, ranks=[7]), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
-    assert ranks.asked == [7, 6, 7]
-    assert ranks.told[7] == {"6": "six"}
-    assert [report.rank for report in answer.reports] == [7]  # that is what the budget is of
+    assert ranks.asked == [0, 7, 6, 7]
+    assert ranks.told[7] == {"0": "", "6": "six"}
+    assert [report.rank for report in answer.reports] == [0, 7]  # rank 6 ran for what it sends alone
 
 
 def test_a_chain_of_needs_is_followed_and_a_circle_ends():
-    ranks = Ranks(rank_3=unheard(2), rank_2=unheard(1), rank_1=unheard(3))
+    ranks = Ranks([3], rank_3=unheard(2), rank_2=unheard(1), rank_1=unheard(3))
 
-    answer_of(Budget(gib=1, gpus=4, ranks=[3]), ranks)
+    answer_of(Budget(gib=1, gpus=4), ranks)
 
-    assert ranks.asked == [3, 2, 1, 2, 3]
+    assert ranks.asked == [0, 3, 2, 1, 2, 3]
 
 
 def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_is_not_enough():
@@ -245,33 +228,37 @@ def test_who_got_what_is_no_longer_sent_runs_again_and_gets_what_it_then_needs()
         lacks = {None: (3,), "first": (), "second": () if "5" in told else (5,)}[told.get("3")]
         return {"unheard": lacks, "broadcasts": "answer" if "3" in told else "question"}
 
+    def rank_3(told):
+        return {**unheard(2)(told), "broadcasts": "second" if told.get("2") == "answer" else "first"}
+
     ranks = Ranks(
+        [2, 3],
         rank_2=rank_2,
-        rank_3=lambda told: {"broadcasts": {"question": "first", "answer": "second"}[told["2"]]},
+        rank_3=rank_3,
         rank_5={"broadcasts": "five"},
     )
 
-    answer_of(Budget(gib=1, gpus=8, ranks=[2, 3]), ranks)
+    answer_of(Budget(gib=1, gpus=8), ranks)
 
-    assert ranks.asked == [2, 3, 2, 3, 2, 5, 2]
-    assert ranks.told[2] == {"3": "second", "5": "five"}
+    assert ranks.asked == [0, 2, 3, 2, 3, 3, 2, 5, 2]  # rank 3 was asked ahead, and lacked rank 2
+    assert ranks.told[2] == {"0": "", "3": "second", "5": "five"}
 
 
 def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values_of_them():
-    others = {f"rank_{one}": unheard(*{*range(4)} - {one}, broadcasts=f"rank {one}") for one in range(4)}
-    ranks, once, expected = Ranks(**others), [], []
+    lacking = {one: unheard(*{*range(1, 5)} - {one}, broadcasts=f"rank {one}") for one in range(1, 5)}
+    ranks, once, expected = Ranks([4], **{f"rank_{one}": how for one, how in lacking.items()}), [], []
 
     def ask_once(rank, received):
         once.append(rank)
         return ranks(rank, received)
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=4, ranks=[3]), ranks, ask_once, expected.append)
+    answer = answer_of_ranks(Budget(gib=1, gpus=5), ranks, ask_once, expected.append)
 
-    assert ranks.asked == [3, 0, 1, 2, 0, 1, 2, 3]
-    assert once == [0, 1, 2, 0, 1, 2]
-    assert [[*one] for one in expected if one] == [[0, 1, 2], [0, 1, 2]]
-    assert ranks.told[3] == {"0": "rank 0", "1": "rank 1", "2": "rank 2"}
-    assert [report.rank for report in answer.reports] == [3]
+    assert ranks.asked == [0, 4, 1, 2, 3, 1, 2, 3, 4]
+    assert once == [1, 2, 3, 1, 2, 3]
+    assert [[*one] for one in expected if one] == [[4], [1, 2, 3], [1, 2, 3]]
+    assert ranks.told[4] == {"0": "", "1": "rank 1", "2": "rank 2", "3": "rank 3"}
+    assert [report.rank for report in answer.reports] == [0, 4]
 
 
 def sent(*values):
@@ -317,18 +304,18 @@ def test_one_that_fails_without_the_values_of_others_runs_again_with_them():
     failing = lambda told: {**ERROR, "unheard": (1,)} if not told else {}  # noqa: E731
     ranks = Ranks(rank_0=failing, rank_1={"broadcasts": "one"})
 
-    answer = answer_of(Budget(gib=1, gpus=2, ranks=[0]), ranks)
+    answer = answer_of(Budget(gib=1, gpus=2), ranks)
 
     assert ranks.asked == [0, 1, 0]
     assert answer.outcome == "traced"
 
 
 def test_nobody_is_run_again_for_a_rank_that_has_no_figure():
-    ranks = Ranks(rank_7=unheard(6), rank_6=ERROR)
+    ranks = Ranks([7], rank_7=unheard(6), rank_6=ERROR)
 
-    answer = answer_of(Budget(gib=1, gpus=8, ranks=[7]), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
-    assert ranks.asked == [7, 6]
+    assert ranks.asked == [0, 7, 6]
     assert answer.reason == "rank 6 of 8: ValueError in call"
 
 

@@ -146,7 +146,7 @@ def test_a_watch_looks_at_its_process(start):
 
 
 def test_what_is_said_of_it():
-    limit = "the time limit is --membudget-timeout, or [tool.membudget] timeout, in seconds"
+    limit = "the time limit is [tool.membudget] timeout, in seconds"
     assert Overrun(300, 300).text() == (f"it did not finish within 300 s of processor time ({limit})")
     assert Overrun(300, 0.24).text("begin its test") == (
         "it did not begin its test within 300 s, and used 0.2 s of processor time in them: "

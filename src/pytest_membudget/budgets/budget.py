@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, Final, cast
+from typing import Final
 
 from ..components import COMPONENTS, METRICS
 from ..hardware.gpus import find_gpu
-from ..json_object import Count, JsonObject, Lines, Word, of
+from ..json_object import Count, JsonObject, Word
 from ..names import MARKER
 from ..units import bytes_of_gib, parse_bytes
 from ..user_input.fields import Table, described, table_of
-from ..user_input.kinds import Value, choice, is_text, number, number_table, parsed, text, whole
+from ..user_input.kinds import choice, is_text, number, number_table, parsed, whole
 
 GIB: Final = number(40, unit="GiB")
 #: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a typo.
@@ -67,24 +67,8 @@ def _growth(written: object) -> object:
     return written
 
 
-def _ranks(written: object) -> object:
-    numbers = isinstance(written, list) and written and all(type(rank) is int for rank in written)
-    if written not in ("first", "last", "all") and not numbers and type(written) is not int:
-        raise ValueError("write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]")
-    return written
-
-
 CARD_NAME: Final = parsed("name of a card", card_name)
 GROWTH: Final = parsed("share, size or both", _growth)
-#: As JSON has them.
-_RANK_NUMBERS: Final = Value(
-    "list of rank numbers, or null",
-    lambda ranks: ranks is None or (isinstance(ranks, list) and all(type(rank) is int for rank in ranks)),
-    {},
-    "a list of rank numbers, or null",
-)
-#: Of a budget in report.json; the others follow in the order of the arguments.
-_FIRST_KEYS: Final = ("gib", "gpus", "ranks", "gpu", "metric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +98,6 @@ class Budget(JsonObject):
     max_growth: str | None = described(
         GROWTH, "What the test may grow by since the base of a comparison.", None
     )
-    ranks: Annotated[object, of(_RANK_NUMBERS)] = described(
-        parsed("`all`, `first`, `last`, a number or a list of numbers", _ranks),
-        "The ranks that the budget is for.",
-        "all",
-    )
-    reason: Lines | None = described(
-        text("the teacher alone takes 15 GiB"), "Why the budget is what it is.", None
-    )
 
     @property
     def limit_bytes(self) -> int | None:
@@ -142,26 +118,11 @@ class Budget(JsonObject):
         of_card = (self.gib, self.gpu, self.held_gib, self.components or None)
         return self.host_gib is None or any(limit is not None for limit in of_card)
 
-    @property
-    def named_ranks(self) -> tuple[int, ...] | None:
-        """The ranks that ``ranks`` names, in order; None for all."""
-        if self.ranks in (None, "all"):
-            return None
-        if self.ranks in ("first", "last"):
-            return (0 if self.ranks == "first" else self.gpus - 1,)
-        if isinstance(self.ranks, int):
-            return (self.ranks,)
-        return tuple(sorted(set(cast(Iterable[int], self.ranks))))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only, in the order of report.json; the ranks as a list."""
-        named = self.named_ranks
-        written = {**JsonObject.to_json(self), "ranks": list(named) if named is not None else None}
-        return {name: written[name] for name in (*_FIRST_KEYS, *written)}
-
 
 _GONE: Final = {
-    "scenario": "a scenario is a separate test in its *.membudget.yaml, where a library runs it; leave it out"
+    "ranks": "the ranks that can differ are found, and the worst decides; leave it out",
+    "reason": "write it as a comment next to the mark",
+    "scenario": "a scenario is a separate test in a *.membudget.yaml, which a library runs; leave it out",
 }
 ARGUMENTS: Final[Table] = table_of(
     Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"}, _GONE

@@ -1,19 +1,17 @@
-"""Custom GPUs: reads and checks ``[tool.membudget] gpus_file`` and ``gpus``."""
+"""Custom GPUs: reads and checks ``[tool.membudget] gpus``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import UsageMistake
 from ..hardware.gpus import load_gpus, normalised_name
 from ..user_input.fields import Field, Table
-from ..user_input.files import read_yaml
 from ..user_input.kinds import choice, list_of, several, text, texts, whole
-from ..user_input.nodes import UNREADABLE, Mistakes, Node
-from .settings import SETTINGS, settings_table
+from ..user_input.nodes import Mistakes, Node
+from .settings import settings_table
 
 _CONTEXT: Final = Table(
     (
@@ -60,42 +58,18 @@ def custom_gpus(pyproject: Path) -> str:
     """
     mistakes = Mistakes()
     entries: dict[str, Mapping[str, Any]] = {}
-    places: dict[str, Node] = {}
-    for node, prefix in _tables(pyproject, mistakes):
-        for name, child in node.value.items():
-            if name in places:
-                mistakes.add(child, f"{name} is at {places[name].place} too; leave one of them out")
-            places[name] = child
-            values = CARD.read(child, f"{prefix}{name}", mistakes)
-            if isinstance(values, dict):
-                entries[name] = values
+    places: Mapping[str, Node] = {}
+    table = settings_table(pyproject).value.get("gpus")
+    if table is not None and not (isinstance(table.value, dict) and table.value):
+        mistakes.refuse(table, "gpus", "write a table of cards by their names")
+    elif table is not None:
+        places = table.value
+        read = {name: CARD.read(node, f"gpus.{name}", mistakes) for name, node in places.items()}
+        entries = {name: values for name, values in read.items() if isinstance(values, dict)}
     if entries:
         _names_are_free(entries, places, mistakes)
     mistakes.raise_all()
     return json.dumps(entries) if entries else ""
-
-
-def _tables(pyproject: Path, mistakes: Mistakes) -> Iterator[tuple[Node, str]]:
-    """The tables of cards, none of them empty, with the prefix of a card's name in messages."""
-    settings = settings_table(pyproject).value
-    found = [(settings["gpus"], "gpus", "gpus.")] if "gpus" in settings else []
-    if "gpus_file" in settings:
-        written = SETTINGS.by_name["gpus_file"].kind.read(settings["gpus_file"], "gpus_file", mistakes)
-        if written is not UNREADABLE:
-            found.insert(0, (_from_file(pyproject.parent / written, written), written, ""))
-    for node, name, prefix in found:
-        if isinstance(node.value, dict) and node.value:
-            yield node, prefix
-        else:
-            mistakes.refuse(node, name, "write a table of cards by their names")
-
-
-def _from_file(path: Path, shown: str) -> Node:
-    node = read_yaml(path, shown)
-    if node is None:
-        raise UsageMistake(f"{shown}: the file is empty; write cards: {{MY-CARD: {{total_bytes: ...}}}}")
-    # as in our gpus.yaml
-    return node.value["cards"] if isinstance(node.value, dict) and set(node.value) == {"cards"} else node
 
 
 def _names_are_free(

@@ -40,7 +40,7 @@ class MarkedTest:
     has_body: bool = True
     """False for a scenario, which formulas estimate."""
     is_selected: bool = False
-    """It has no mark: ``--membudget-all`` or ``[tool.membudget] tests`` selects it."""
+    """It has no mark: ``--membudget=all`` or ``[tool.membudget] tests`` selects it."""
     program: Program | None = None
     """What runs as its body, where that is a script."""
     names_gpus: bool = False

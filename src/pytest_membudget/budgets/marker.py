@@ -78,14 +78,6 @@ def check_budget(budget: Budget, written: Mapping[str, Node], place: Node, mista
             what = f"{component} is no part of {budget.metric} memory, so its budget would check nothing"
             remedy = f"{place.example('metric', metrics[0])}, or leave {component} out"
             mistakes.refuse(written["components"], "components", f"{what}; write {remedy}")
-    named = budget.named_ranks
-    if any(not 0 <= rank < budget.gpus for rank in named or ()):
-        there = f"its ranks are 0 to {budget.gpus - 1}" if budget.gpus > 1 else "there is rank 0 alone"
-        remedy = "write ranks that there are, or the number of GPUs that the test is for, as in gpus=8"
-        mistakes.refuse(written["ranks"], "ranks", f"with gpus={budget.gpus} {there}; {remedy}")
-    if budget.host_gib is not None and named is not None and len(named) < budget.gpus:
-        what = f"this is for all ranks of a machine, and ranks={budget.ranks!r} leaves some of them out"
-        mistakes.refuse(written["host_gib"], "host_gib", f"{what}; write it without ranks, in another test")
 
 
 def find_marker_line(source: str, path: Sequence[str], arguments: Mapping[str, Any]) -> int | None:

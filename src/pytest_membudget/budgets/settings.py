@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from ..components import METRICS
 from ..errors import UsageMistake
-from ..names import ADVICES, AUTO, CACHES, MEASURES, ON
+from ..names import ADVICES, AUTO, OFF, ON, SNAPSHOTS
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
 from ..user_input.files import toml_nodes
-from ..user_input.kinds import FLAG, choice, list_of, number, parsed, several, text, whole
+from ..user_input.kinds import FLAG, choice, list_of, number, parsed, several, text
 from ..user_input.kinds import TABLE as ANY_TABLE
 from ..user_input.nodes import TOML, Mistakes, Node, Syntax
 from .budget import CARD_NAME, GIB, GROWTH
@@ -93,28 +93,19 @@ class Settings:
         "Seconds of processor time for the estimate of one test, and for its measurement.",
         300.0,
     )
-    processes: int | None = described(
-        whole(example=2),
-        "How many tests are estimated at once.",
-        None,
-        without="as many as there are processors for the session",
-    )
-    measure: str = described(
-        choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", AUTO
-    )
-    cache: str = described(
-        choice(CACHES), "Whether cached estimates are used; `refresh`: made again and cached.", ON
-    )
     advice: str = described(
         choice(ADVICES),
         "Whether tests over their budgets are run again with changes that may reduce memory.",
         ON,
     )
     strict: bool = described(FLAG, "Budgets that were not checked, or not all of them, are failures.", False)
-    gpus_file: str | None = described(
-        text("gpus.yaml"), "A file of custom GPUs, relative to pyproject.toml's folder.", None
+    snapshots: str = described(
+        choice(SNAPSHOTS),
+        "Of which tests `--membudget-report` also writes snapshots: of all, or of those on one GPU that are "
+        "over their budgets, which are run again.",
+        OFF,
     )
-    gpus: Node | None = described(ANY_TABLE, "The same cards in the table itself.", None)
+    gpus: Node | None = described(ANY_TABLE, "Custom GPUs, by name.", None)
     max_growth: str | None = described(
         GROWTH, "What tests may grow by since the base, for marks that set none.", None
     )
@@ -124,7 +115,7 @@ class Settings:
     tests: tuple[str, ...] = described(
         list_of(text("tests/train/*")),
         "Tests that are estimated though they have no mark: files, folders or node ids, with `*` and `?`. "
-        "`--membudget-all` selects every test function.",
+        "`--membudget=all` selects every test function.",
         (),
         without="marked tests alone",
     )
@@ -137,13 +128,22 @@ class Settings:
     waivers: tuple[Waiver, ...] = described(
         several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", ()
     )
+    measure: str = AUTO
+    """``--membudget-measure``, as ``cache``: of the command line alone."""
+    cache: str = ON
 
     def marker_defaults(self) -> dict[str, Any]:
         """The defaults of the marker's arguments."""
         return {"gpu": self.gpu, "metric": self.metric, "max_growth": self.max_growth}
 
 
-_GONE: Final = {"max_disagreement": "a measurement that differs by 5% is always reported; leave it out"}
+_GONE: Final = {
+    "max_disagreement": "a measurement that differs by 5% is always reported; leave it out",
+    "processes": "as many tests are estimated at once as there are processors; leave it out",
+    "gpus_file": "write the cards below [tool.membudget.gpus]",
+    "measure": "write the option --membudget-measure, or addopts in pytest's settings",
+    "cache": "write the option --membudget-cache, or addopts in pytest's settings",
+}
 SETTINGS: Final[Table] = table_of(Settings, "key", gone=_GONE)
 
 
@@ -158,7 +158,8 @@ def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
     for name, value in command_line.items():
         if value is not None:
             option = Node(value, f"--membudget-{name}={value}", syntax=_OPTION)
-            values[name] = SETTINGS.by_name[name].kind.read(option, name, mistakes)
+            known = SETTINGS.by_name.get(name)
+            values[name] = known.kind.read(option, name, mistakes) if known is not None else value
     mistakes.raise_all()
     if "waivers" in values:
         values["waivers"] = tuple(Waiver(**waiver) for waiver in values["waivers"])

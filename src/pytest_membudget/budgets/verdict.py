@@ -19,7 +19,7 @@ ERROR = "error"
 SKIPPED = "skipped"
 VERDICTS = (WITHIN, OVER, UNDECIDED, UNSET, ERROR, SKIPPED)
 
-#: A test that takes no GPU memory, and has no mark: what ``--membudget-all`` selects need not have a budget.
+#: A test that takes no GPU memory, and has no mark: what ``--membudget=all`` selects need not have a budget.
 NO_MEMORY = "no GPU memory"
 #: Why a budget of GPU memory has nothing to check.
 NOTHING_ALLOCATED = (

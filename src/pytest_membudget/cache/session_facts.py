@@ -24,7 +24,8 @@ from .store import Store, cache_folder, most_bytes
 #: cache. Those that end in ``_`` are beginnings. docs/guide.md#cached-estimates lists them.
 IGNORED = frozenset([
     "_", "COLORTERM", "COLUMNS", "DISPLAY", "INVOCATION_ID", "JOURNAL_STREAM", "LINES",
-    "MEMBUDGET_FOREIGN_IMPORTS", "OLDPWD", "PWD", "SHLVL", "PYTEST_CURRENT_TEST", "PYTEST_VERSION", "TERM",
+    "MEMBUDGET_FIGURES", "MEMBUDGET_FOREIGN_IMPORTS", "OLDPWD", "PWD", "SHLVL", "PYTEST_CURRENT_TEST",
+    "PYTEST_VERSION", "TERM",
     "TMUX", "TMUX_PANE", "WINDOWID", "ACTIONS_", "CI_COMMIT_", "CI_JOB_", "CI_PIPELINE_", "CI_RUNNER_",
     "DBUS_SESSION_", "GITHUB_", "MEMBUDGET_CACHE_", "PYTEST_XDIST_", "RUNNER_", "SSH_", "TERM_", "VSCODE_",
     "XDG_SESSION_"
@@ -50,8 +51,8 @@ _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 _XDISTS_OWN = "no:terminal"
 #: Settings that only affect what is done with an estimate; the worker's device is a separate fact.
 _JUDGING = frozenset([
-    "measure", "max_growth", "tolerance", "timeout", "cache", "waivers", "processes", "strict", "tests",
-    "lift_cuda_skips"
+    "measure", "max_growth", "tolerance", "timeout", "cache", "waivers", "strict", "tests",
+    "lift_cuda_skips", "advice", "snapshots"
 ])  # fmt: skip
 
 

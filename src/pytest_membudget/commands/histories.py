@@ -1,52 +1,15 @@
-"""``membudget histories``: two allocator histories, compared.
-
-Both are snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: one recorded on a GPU after
-``torch.cuda.memory._record_memory_history()``, the other by a session with
-``--membudget-snapshots``.
-"""
+"""The lines of ``membudget compare`` for two allocator histories."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from ..histories.comparison import Allocation, Difference, Match, Side, differences, matched, sides
-from ..histories.reading import read_snapshot, window_from
+from ..histories.comparison import Allocation, Difference, Match, Side, differences, matched
 from ..units import MIB
-from .terminal import Subcommands, print_lines
 
 _ROWS = 30
 _HEADERS = ("request", "recorded", "estimated", "difference", "place and operator")
 _ALIGN = ("right", "right", "right", "right", "left")
-
-
-def add_to(commands: Subcommands) -> None:
-    """Add the subcommand ``histories``."""
-    parser = commands.add_parser(
-        "histories",
-        help="compare a recorded allocator history with an estimated one",
-        description="What two allocator histories do not have in common: requests by place and size.",
-    )
-    parser.set_defaults(run=_run)
-    parser.add_argument("recorded", type=Path, help="a snapshot from a GPU")
-    parser.add_argument("estimated", type=Path, help="a snapshot of the same code, of an estimate")
-    parser.add_argument("--device", type=int, default=0, help="device of the recorded snapshot (default 0)")
-    start = "first event: its number, or a text set by torch.cuda.memory._set_memory_metadata"
-    parser.add_argument("--from", dest="start", metavar="EVENT", help=f"{start} (of both)")
-    parser.add_argument("--estimated-from", metavar="EVENT", help="the same of the estimated snapshot alone")
-
-
-def _run(options: argparse.Namespace) -> int:
-    first = read_snapshot(options.recorded, options.device)
-    second = read_snapshot(options.estimated)
-    if options.start is not None:
-        first = window_from(first, options.start, str(options.recorded))
-    own_start = options.estimated_from or options.start
-    if own_start is not None:
-        second = window_from(second, own_start, str(options.estimated))
-    print_lines(comparison_lines(*sides(first, second)))
-    return 0
 
 
 def comparison_lines(first: Side, second: Side) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Final
 from .. import __version__
 from ..errors import UsageMistake
 from ..reporting.terminal.fitting import folded, terminal_width
-from . import bisect, fit, histories, install_torch, report, show
+from . import bisect, compare, fit, install_torch, report
 
 #: Exit status of a command line or a file that cannot be used: argparse's.
 UNUSABLE: Final = 2
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # ``membudget show report.json | head``
+    except BrokenPipeError:  # ``membudget report report.json | head``
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it when it ends
         return PIPE_CLOSED
     except UsageMistake as error:
@@ -54,6 +54,6 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="membudget", description="GPU-memory budgets for PyTorch tests.")
     found.add_argument("--version", action="version", version=f"pytest-membudget {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for subcommand in (show, report, histories, bisect, fit, install_torch):
+    for subcommand in (report, compare, fit, bisect, install_torch):
         subcommand.add_to(commands)
     return found

@@ -1,23 +1,39 @@
-"""``membudget report``: a report.json in another format. Imports neither torch nor pytest."""
+"""``membudget report``: a report.json in the terminal, or in a format. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import UsageMistake
 from ..reporting.document import MOST_FILE_BYTES, Document, read_document
-from ..reporting.files import junit, markdown, metrics
+from ..reporting.files import markdown
 from ..reporting.files.annotations import code_quality, workflow_commands
 from ..reporting.links import links_of
 from ..reporting.status import is_notable
+from ..reporting.terminal.failure import failure_text
+from ..reporting.terminal.fitting import terminal_width
 from ..units import MIB
-from .terminal import Subcommands, at_least_one
+from .terminal import Subcommands, at_least_one, painted, table_of
 
 Writer = Callable[[Document, argparse.Namespace], str]
+
+
+def _terminal(document: Document, options: argparse.Namespace) -> str:
+    paint = painted if options.output is None else lambda text, colour: text
+
+    def lines() -> Iterator[str]:
+        width = terminal_width()
+        for result in document.tests:
+            if result.fails:
+                yield paint(f" {result.nodeid} ".center(width, "_"), "red")
+                yield f"{failure_text(result, width)}\n"
+        yield from table_of(document.tests, document.comparison, paint, is_verbose=options.verbose)
+
+    return "".join(f"{line}\n" for line in lines())
 
 
 def _markdown(document: Document, options: argparse.Namespace) -> str:
@@ -39,14 +55,11 @@ def _html(document: Document, options: argparse.Namespace) -> str:
 
 
 WRITERS: dict[str, Writer] = {
+    "terminal": _terminal,
     "markdown": _markdown,
     "html": _html,
-    "junit": lambda document, options: junit.junit(document),
     "github": lambda document, options: workflow_commands(document, root=options.root, prefix=options.prefix),
-    "gitlab-metrics": lambda document, options: metrics.open_metrics(document),
-    "gitlab-codequality": lambda document, options: code_quality(document),
-    "github-action-benchmark": lambda document, options: metrics.smaller_is_better(document),
-    "bencher": lambda document, options: metrics.bencher(document),
+    "gitlab": lambda document, options: code_quality(document),
 }
 
 
@@ -54,12 +67,12 @@ def add_to(commands: Subcommands) -> None:
     """Add the subcommand ``report``."""
     report = commands.add_parser(
         "report",
-        help="write a report.json in another format",
-        description="Write a report.json in another format. The report is checked first.",
+        help="print a report.json, or write it in another format",
+        description="Print a report.json, or write it in another format. The report is checked first.",
     )
     report.set_defaults(run=_run)
     report.add_argument("report", type=Path, metavar="report.json", help="what --membudget-report wrote")
-    report.add_argument("--format", required=True, choices=list(WRITERS))
+    report.add_argument("--format", default="terminal", choices=list(WRITERS), help="default: %(default)s")
     report.add_argument("--output", type=Path, help="the file to write; standard output without")
     report.add_argument(
         "--max-mib",
@@ -67,6 +80,7 @@ def add_to(commands: Subcommands) -> None:
         default=MOST_FILE_BYTES // MIB,
         help="refuse a larger report (default %(default)s)",
     )
+    report.add_argument("-v", "--verbose", action="store_true", help="terminal: list all tests, however many")
     only_markdown = report.add_argument_group("markdown")
     only_markdown.add_argument(
         "--limit",
@@ -113,5 +127,7 @@ def _write(text: str, output: Path | None) -> None:
         else:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_bytes(data)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise UsageMistake(f"{output or 'standard output'}: cannot be written: {error.strerror}") from None

@@ -12,10 +12,10 @@ from typing import Final
 
 from ..comparison.base.exchange import complaint_in
 from ..errors import UsageMistake
+from ..names import FIGURES
 from ..reporting.document import Document, read_document
 
-#: Only figures are read: changes that would reduce them need not be run.
-_PYTEST: Final = (sys.executable, "-m", "pytest", "--membudget", "--membudget-advice=off")
+_PYTEST: Final = (sys.executable, "-m", "pytest", "--membudget")
 
 
 def report_of_session(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> Document:
@@ -32,7 +32,7 @@ def report_of_session(arguments: Sequence[str], variables: Mapping[str, str] | N
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            env={**os.environ, **(variables or {})},
+            env={**os.environ, FIGURES: "1", **(variables or {})},
             check=False,
         )
         path = Path(folder, "report.json")

@@ -172,10 +172,10 @@ def _comparable(
     if not kinds:
         now, before = (" and ".join(figures) or "missing" for figures in (heads, bases))
         return f"the head's figure is {now}, the base's is {before}"
-    for name in ("metric", "gpus", "gpu", "named_ranks"):
+    for name in ("metric", "gpus", "gpu"):
         now, before = (getattr(result.budget or Budget(), name) for result in (head, base))
         if now != before:
-            return f"the base's {name.removeprefix('named_')} is {before!r}, the head's is {now!r}"
+            return f"the base's {name} is {before!r}, the head's is {now!r}"
     figures = heads[kinds[0]], bases[kinds[0]]
     return _maker_differs(head, base, facts, figures) or figures
 

@@ -103,7 +103,7 @@ def choose_estimators(
         files=(),
         gpu=settings.gpu or DEFAULT_GPU,
         timeout=settings.timeout,
-        processes=settings.processes or processors(os.environ),
+        processes=processors(os.environ),
     )
     stand_in = find_stand_in()
     order = replace(order, stand_in=stand_in, observes=settings.cache != OFF)

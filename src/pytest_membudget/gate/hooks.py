@@ -14,7 +14,7 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR
 from ..comparison.base.sources import Source
 from ..comparison.comparing import Comparing
-from ..names import MARKER, OF_ALL, OF_OVER
+from ..names import ALL, MARKER, OVER_ALONE
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
 from ..reporting.terminal.fitting import folded
@@ -66,8 +66,8 @@ class Gate:
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
-        asked = config.getoption("membudget_snapshots")
-        of_all, of_over = (self._report_folder if asked == of else None for of in (OF_ALL, OF_OVER))
+        asked = settings.snapshots
+        of_all, of_over = (self._report_folder if asked == of else None for of in (ALL, OVER_ALONE))
         self._estimators = choose_estimators(config, settings, start, of_all)
         self._comparing = Comparing(source, settings.waivers, start, settings.timeout)
         self.session = BudgetSession(settings, self._estimators, self._comparing, locking, of_over)

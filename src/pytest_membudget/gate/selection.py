@@ -13,8 +13,8 @@ import pytest
 from ..budgets.node_ids import nodeid_of
 from ..names import MARKER
 
-#: The pattern of ``--membudget-all``.
-ALL: Final = "*"
+#: The pattern of ``--membudget=all``.
+EVERY: Final = "*"
 _MARK: Final = getattr(pytest.mark, MARKER)()
 
 
@@ -44,7 +44,7 @@ class Selection:
     @property
     def unmatched(self) -> list[str]:
         """Patterns that no collected test has matched."""
-        return [one for one, has_matched in self._patterns.items() if not has_matched and one != ALL]
+        return [one for one, has_matched in self._patterns.items() if not has_matched and one != EVERY]
 
     def _matches(self, pattern: str, path: Path, nodeid: str = "") -> bool:
         file = os.path.relpath(path, self._root).replace(os.sep, "/")

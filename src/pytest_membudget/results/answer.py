@@ -151,25 +151,23 @@ def failed(reason: str, **more: Any) -> Answer:
 
 
 def read_answer(test: MarkedTest, answer: Answer, snapshot: str | None = None) -> TestResult:
-    """The result of ``test`` by ``answer``, with the reports of the ranks that count.
+    """The result of ``test`` by ``answer``.
 
     ``snapshot``: the path of the snapshot, relative to the report's folder.
     """
     budget = test.budget
     assert budget is not None
-    named = budget.named_ranks
-    reports = sorted(answer.reports, key=lambda report: report.rank)
-    counted = tuple(report for report in reports if named is None or report.rank in named)
-    machine = fullest_machine(counted, budget.gpus, gpus_a_machine(budget.gpus, os.environ))
+    reports = tuple(sorted(answer.reports, key=lambda report: report.rank))
+    machine = fullest_machine(reports, budget.gpus, gpus_a_machine(budget.gpus, os.environ))
     if snapshot is not None and answer.snapshot_rank is not None:
         snapshot = name_of_rank(snapshot, answer.snapshot_rank)
-    verdict, details = _judged(budget, answer, counted, machine)
+    verdict, details = _judged(budget, answer, reports, machine)
     return result_of(
         test,
         verdict,
         details=details,
         raised=answer.outcome == FAILED and answer.raised,
-        estimates=counted,
+        estimates=reports,
         properties=answer.properties,
         warnings=answer.warnings,
         snapshot=snapshot if answer.has_snapshot else None,

@@ -75,7 +75,7 @@ class TestResult(JsonObject):
     without_strict: VerdictName | None = None
     """The verdict before ``--membudget-strict`` made it an error; None if it did not."""
     selected: bool = False
-    """Whether it has no mark: ``--membudget-all`` or ``[tool.membudget] tests`` selects it."""
+    """Whether it has no mark: ``--membudget=all`` or ``[tool.membudget] tests`` selects it."""
     warnings: tuple[BodyWarning, ...] = ()
     """The warnings of the test's body."""
 

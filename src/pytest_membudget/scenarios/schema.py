@@ -69,7 +69,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         Field(
             "gpus", whole(example=8), "How many GPUs there are: the product of the degrees.", "that product"
         ),
-        *_shared("host_gib", "held_gib", "metric", "components", "max_growth", "ranks", "reason"),
+        *_shared("host_gib", "held_gib", "metric", "components", "max_growth"),
     ),
     "The model": (
         Field("model", parts.MODEL, "The model: exactly one of its fields.", required=True),

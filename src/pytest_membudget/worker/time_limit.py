@@ -17,7 +17,7 @@ _PROC: Final = "/proc"
 #: utime, stime, cutime and cstime are fields 14 to 17, of which the third is the first after the name.
 _TIMES: Final = slice(11, 15)
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_LIMIT: Final = "the time limit is --membudget-timeout, or [tool.membudget] timeout, in seconds"
+_LIMIT: Final = "the time limit is [tool.membudget] timeout, in seconds"
 
 
 @dataclass(frozen=True, slots=True)

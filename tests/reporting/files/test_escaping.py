@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 
 import pytest
 from hypothesis import example, given
@@ -15,7 +14,6 @@ from pytest_membudget.reporting.files.escaping import (
     html_code,
     markdown_block,
     markdown_code,
-    metric_label,
     script_json,
 )
 
@@ -101,15 +99,6 @@ def test_nothing_ends_a_script_element_but_its_end(text):
     written = script_json({"a</script><!--": text})
     assert not set(written) & set("<>&")
     assert json.loads(written) == {"a</script><!--": text}
-
-
-@given(TEXTS)
-def test_a_label_is_one_word_for_gitlab(text):
-    line = f'peak_bytes{{test="{metric_label(text)}",metric="allocated"}} 12'
-    # lib/gitlab/ci/parsers/metrics/generic.rb: a comment from # on, then words as a shell has them
-    words = shlex.split(re.sub("#.*$", "", line))
-    assert len(words) == 2
-    assert words[1] == "12"
 
 
 @pytest.mark.parametrize(

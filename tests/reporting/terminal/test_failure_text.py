@@ -53,7 +53,7 @@ def test_an_entry_that_limits_nothing_itself_is_said_to(text):
 def test_a_test_without_a_mark_has_none_in_its_failure(text):
     said = " ".join(text(selected=True, budget={}).split())
 
-    assert "tests/test_memory.py:12: no mark; --membudget-all or [tool.membudget] tests selects it" in said
+    assert "tests/test_memory.py:12: no mark; --membudget=all or [tool.membudget] tests selects it" in said
     assert "mem_budget(" not in said
 
 

@@ -115,12 +115,9 @@ class BasePlugin:
         ours = {
             "collectonly": True,  # the gate estimates; no test's own phases run here
             "continue_on_collection_errors": True,
-            "membudget": True,
             "membudget_compare": None,
             "membudget_measure": "off",
-            "membudget_advice": "off",
             "membudget_strict": False,  # compared even if it is not fully checked
-            "membudget_snapshots": None,
             "membudget_report": option.membudget_report and os.path.join(self._scratch, "report"),
         }
         for name, value in {**chosen, **ours}.items():

@@ -57,13 +57,3 @@ def script_json(value: object) -> str:
     """``value`` as JSON inside a script element; ``</script>`` and comments in it are escaped."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def metric_label(text: str) -> str:
-    """``text`` as the value of a label of OpenMetrics, which GitLab reads too.
-
-    GitLab takes what follows a ``#`` for a comment wherever it is, and splits the line as a shell
-    does, with quotes (lib/gitlab/ci/parsers/metrics/generic.rb): ``#`` is written as ``%23``.
-    """
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return escaped.replace("#", "%23")

@@ -124,7 +124,7 @@ def _since_base(row: TestResult, width: int) -> list[str]:
 def _budget_text(row: TestResult) -> str:
     """The budget as it is written in the mark or in the YAML file."""
     if row.selected:
-        return "no mark; --membudget-all or [tool.membudget] tests selects it"
+        return "no mark; --membudget=all or [tool.membudget] tests selects it"
     budget, syntax = row.budget.to_json() if row.budget is not None else {}, row.syntax
     pairs = [pair for pair in budget.items() if pair[1] and pair not in _DEFAULTS]
     written = ", ".join(syntax.pair.format(name, syntax.scalar(value)) for name, value in pairs)

@@ -20,7 +20,7 @@ from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.answer import Answer, Request, failed, read_answer
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
-from ..ranks.rank_answers import answer_of_ranks, first_rank, last_rank
+from ..ranks.rank_answers import answer_of_ranks
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
 from .variants import ask_with_variants
@@ -154,8 +154,8 @@ class TracingEstimator(Estimator):
 
 
 def _first(request: Request, budget: Budget) -> list[Request]:
-    """What is asked first: of several ranks one alone, as others may need what it broadcasts."""
-    return [request if budget.gpus == 1 else request.of_rank(first_rank(budget), budget.gpus)]
+    """What is asked first: of several ranks rank 0 alone, as others may need what it broadcasts."""
+    return [request if budget.gpus == 1 else request.of_rank(0, budget.gpus)]
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
@@ -168,7 +168,7 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
     def expect(received: Mapping[int, str]) -> None:
         workers.expect([request.of_rank(rank, budget.gpus, received[rank]) for rank in received], next_=True)
 
-    first, last = (request.of_rank(rank, budget.gpus) for rank in (first_rank(budget), last_rank(budget)))
+    first, last = (request.of_rank(rank, budget.gpus) for rank in (0, budget.gpus - 1))
     workers.expect_where_idle(last, first)
     try:
         ask = partial(ask_once, ask=partial(ask_with_variants, workers.ask))

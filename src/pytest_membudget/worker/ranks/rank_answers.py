@@ -98,18 +98,6 @@ def _fate(one: RankEnd) -> str:
     return "had skipped it." if one.answer.outcome == SKIPPED else "had finished."
 
 
-def first_rank(budget: Budget) -> int:
-    """The rank that runs first: the others may need what rank 0 broadcasts."""
-    named = budget.named_ranks
-    return 0 if named is None or 0 in named else min(named)
-
-
-def last_rank(budget: Budget) -> int:
-    """A rank that runs whatever the first one's run says: the last."""
-    named = budget.named_ranks
-    return budget.gpus - 1 if named is None else max(named)
-
-
 class _Ranks:
     """The ranks whose figures are asked for, and those whose values they need."""
 
@@ -232,23 +220,23 @@ def _are_sent(assumed: Sequence[tuple[str, Sequence[Any]]], broadcasts: str) -> 
 def answer_of_ranks(
     budget: Budget, ask: Ask, ask_once: Ask, expect: Callable[[Mapping[int, str]], None]
 ) -> Answer:
-    """The combined answer of all ranks that ``budget`` applies to. Stops at the first rank without a figure.
+    """The combined answer of all ranks of ``budget``. Stops at the first rank without a figure.
 
-    If the budget names no ranks, rank 0's run decides which others must run so that the worst is known; the
-    remaining ranks are assumed to need no more, which each report says. ``ask_once`` is as ``ask``, for ranks
+    Rank 0's run decides which others must run so that the worst is known; the remaining ranks are assumed to
+    need no more, which each report says. ``ask_once`` is as ``ask``, for ranks
     that run for what they send alone. ``expect`` is called with the ranks that either will be called with
     next, and what they have received.
     """
-    ranks, named = _Ranks(ask, ask_once, expect), budget.named_ranks
-    ranks.run([first_rank(budget)])
+    ranks = _Ranks(ask, ask_once, expect)
+    ranks.run([0])
     answers = ranks.answers
-    first = answers[first_rank(budget)]
-    further = sorted({*(first.representatives if named is None else named)} - answers.keys())
+    first = answers[0]
+    further = sorted({*first.representatives} - answers.keys())
     if not ranks.have_ended:
         ranks.announce(further)
     ranks.run(further)
-    caveats = first.rank_caveats if named is None and len(answers) < budget.gpus else ()
-    if named is None and budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:
+    caveats = first.rank_caveats if len(answers) < budget.gpus else ()
+    if budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:
         if budget.gpus <= GPUS_A_MACHINE:
             ranks.run(rank for rank in range(budget.gpus) if rank not in answers)
             caveats = ()
@@ -274,7 +262,7 @@ def _apart(answers: Mapping[int, Answer]) -> tuple[int, str] | None:
     if empty and any(sizes.values()):
         return empty[0], (
             f"rank {empty[0]} allocated nothing on cuda, and others did, so its budget checked nothing: let "
-            "it do its share, or name the ranks that do: ranks=[0, 1]"
+            "it do its share"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""``membudget show`` and ``membudget diff``: reports in the terminal."""
+"""``membudget report`` in the terminal, and ``membudget compare`` of two reports."""
 
 import json
 
@@ -11,7 +11,7 @@ GIB = 2**30
 
 @pytest.fixture
 def printed(tmp_path, capsys, monkeypatch):
-    """``printed("show", report, ...)`` is what the subcommand prints of these reports, 80 columns wide."""
+    """``printed("report", report, ...)`` is what the subcommand prints of these reports, 80 columns wide."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(command, *reports, status=0, more=()):
@@ -26,8 +26,8 @@ def printed(tmp_path, capsys, monkeypatch):
     return run
 
 
-def test_show_prints_the_failures_and_the_table(printed, raw, row, over):
-    lines = printed("show", raw(over(), row()))
+def test_a_report_prints_the_failures_and_the_table(printed, raw, row, over):
+    lines = printed("report", raw(over(), row()))
 
     assert lines[0].strip("_") == " tests/test_memory.py::test_over "
     assert lines[1] == "1.00 GiB over its budget of 3 GiB"
@@ -35,10 +35,10 @@ def test_show_prints_the_failures_and_the_table(printed, raw, row, over):
     assert [line.split()[0] for line in lines[-3:-1]] == ["test_step", "test_over"]
 
 
-def test_show_has_what_the_session_knew(printed, raw, row):
+def test_a_report_has_what_the_session_knew(printed, raw, row):
     of_host = row("a.py::test_host", budget={"gib": 5, "host_gib": 8}, host_bytes=7 * GIB, cached=True)
     raised = row("a.py::test_raised", verdict="error", reason="KeyError", raised=True, details="  a.py:3")
-    lines = printed("show", raw(of_host, raised))
+    lines = printed("report", raw(of_host, raised))
 
     assert " 7.00 of 8.00 GiB" in next(line for line in lines if line.endswith("within"))
     assert "Peak memory:" not in lines
@@ -48,11 +48,11 @@ def test_show_has_what_the_session_knew(printed, raw, row):
     ]
 
 
-def test_show_lists_all_tests_with_v(printed, raw, row):
+def test_a_report_lists_all_tests_with_v(printed, raw, row):
     report = raw(*(row(f"a.py::test_{number}") for number in range(30)))
 
-    assert "within their budgets: 30 (-v lists them)" in printed("show", report)
-    assert sum(line.startswith("a.py::test_") for line in printed("show", report, more=["-v"])) == 30
+    assert "within their budgets: 30 (-v lists them)" in printed("report", report)
+    assert sum(line.startswith("a.py::test_") for line in printed("report", report, more=["-v"])) == 30
 
 
 @pytest.fixture
@@ -71,11 +71,11 @@ def larger(row, figure):
     return make
 
 
-def test_diff_says_what_has_grown_and_where(printed, raw, row, larger, figure):
+def test_compare_says_what_has_grown_and_where(printed, raw, row, larger, figure):
     before = figure({"holders.1.location": "src/model.py:57", "holders.1.source": "y = f(x)"})
     base = raw(row("a.py::test_a", estimates=[before]), row("a.py::test_gone"), distributions={"peft": "1"})
     head = raw(larger("a.py::test_a"), row("a.py::test_new"), distributions={"peft": "2"})
-    lines = printed("diff", base, head)
+    lines = printed("compare", base, head)
 
     assert lines[:4] == [
         "grown and allowed: a.py::test_a takes 1.00 GiB (25.0%) more than at the base,",
@@ -89,14 +89,21 @@ def test_diff_says_what_has_grown_and_where(printed, raw, row, larger, figure):
     assert [line.split()[-1] for line in lines if line.startswith("test_")] == ["within", "(new)"]
 
 
-def test_diff_lists_tests_that_are_skipped_now(printed, raw, row):
+def test_compare_lists_tests_that_are_skipped_now(printed, raw, row):
     skipped = row(verdict="skipped", reason="no reason", estimates=[])
 
-    assert f"skipped, and not at the base: {skipped['nodeid']}" in printed("diff", raw(row()), raw(skipped))
+    assert f"skipped, and not at the base: {skipped['nodeid']}" in printed(
+        "compare", raw(row()), raw(skipped)
+    )
 
 
-@pytest.mark.parametrize("command", ["show", "diff"])
+@pytest.mark.parametrize("command", ["report", "compare"])
 def test_a_report_that_is_none_has_status_2(printed, raw, row, command):
     broken = raw(row(verdict="fine"))
 
-    printed(command, *([broken] * (1 if command == "show" else 2)), status=2)
+    printed(command, *([broken] * (1 if command == "report" else 2)), status=2)
+
+
+def test_a_report_is_not_compared_with_a_snapshot(printed, raw, row, capsys):
+    assert main(["compare", "a.json", "b.pickle"]) == 2
+    assert "write two report.json, or two snapshots (.pickle)" in " ".join(capsys.readouterr().err.split())
