@@ -61,7 +61,7 @@ def _said(estimates: list[Mapping[str, Any]], measured_bytes: int) -> str:
     estimated_bytes = estimates[0]["peak"]["allocated_bytes"]
     if estimated_bytes == measured_bytes:
         return ""
-    kinds = sorted({caveat["kind"] for caveat in estimates[0]["caveats"]} - {"method"})
+    kinds = sorted({caveat["cause"] for caveat in estimates[0]["caveats"]} - {"method"})
     return f"{estimated_bytes:,} estimated; named: {', '.join(kinds) or 'nothing'}"
 
 

@@ -50,6 +50,7 @@ FIGURE = {
 }
 COMPARISON = {
     "status": "grown",
+    "allowed": False,
     "reason": "",
     "base_bytes": 3 * GIB,
     "head_bytes": 4 * GIB,
@@ -66,6 +67,11 @@ COMPARISON = {
         }
     ],
 }
+
+
+def caveat_texts(report, *, missing=False):
+    """The lines of *Taken for granted* of a figure in report.json, or of *Not modelled*."""
+    return [one["text"] for one in report["caveats"] if (one["kind"] == "missing") == missing]
 
 
 def changed(value, changes):
@@ -141,10 +147,10 @@ def raw():
 
     def make(*rows, **changes):
         return {
-            "schema_version": 1,
+            "schema_version": 2,
             "tool": {"version": "0.1.0"},
             "torch": {"version": "2.13.0", "cuda": None},
-            "git": {"head": "0123456789abcdef0123456789abcdef01234567", "base": None, "dirty": False},
+            "git": {"head": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
             "tests": list(rows),
             **changes,
         }
@@ -192,13 +198,13 @@ HOSTILE = (
 @pytest.fixture
 def hostile_report(raw, over, row, comparison, figure):
     """A report with the same hostile text wherever the format allows a text."""
-    bad = figure({"caveats": [{"kind": kind, "text": HOSTILE} for kind in ("read", "later")]})
+    bad = figure({"caveats": [{"cause": cause, "text": HOSTILE} for cause in ("read", "later")]})
     for holder in bad["holders"]:
         holder.update(module=HOSTILE[:400], location=HOSTILE[:900], operator=HOSTILE[:400])
     findings = [{"bytes": GIB, "component": "activations"} | dict.fromkeys(
         ("module", "location", "base_location", "operator"), HOSTILE)]  # fmt: skip
     beside = comparison(
-        status="new-over",
+        allowed=None,
         reason=HOSTILE,
         findings=findings,
         distributions=[{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
@@ -206,12 +212,16 @@ def hostile_report(raw, over, row, comparison, figure):
     trial = {"change": "fused", "write": HOSTILE[:400], "bytes": 1}
     advice = {"figure_bytes": 2, "limit_bytes": 1, "trials": [trial], "untried": []}
     texts = {"file": HOSTILE[:900], "reason": HOSTILE, "details": HOSTILE, "not_measured": HOSTILE}
-    budget = {"gib": 3, "gpu": HOSTILE, "max_growth": HOSTILE, "reason": HOSTILE}
+    budget = {"gib": 3, "gpu": HOSTILE, "max_growth": HOSTILE}
     return raw(
         over(HOSTILE, **texts, budget=budget, estimates=[bad], comparison=beside, advice=advice),
         row(HOSTILE + "2", **texts, verdict="error", estimates=[bad]),
         row(HOSTILE + "3", **texts, verdict="skipped", estimates=[]),
-        row(HOSTILE + "4", **texts, comparison=comparison(status="not-comparable", reason=HOSTILE)),
+        row(
+            HOSTILE + "4",
+            **texts,
+            comparison=comparison(status="not comparable", allowed=None, reason=HOSTILE),
+        ),
         tool={"version": HOSTILE},
         torch={"version": HOSTILE},
         git={"head": HOSTILE, "dirty": True},
@@ -220,6 +230,5 @@ def hostile_report(raw, over, row, comparison, figure):
             "distributions": [{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
             "base": {"ref": HOSTILE, "commit": HOSTILE},
             "removed": [HOSTILE],
-            "unused_waivers": [{"test": HOSTILE, "reason": HOSTILE}],
         },
     )

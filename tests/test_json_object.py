@@ -77,5 +77,5 @@ def test_control_characters_of_untrusted_texts_are_escaped_and_no_others():
     assert Tensor.from_json(written).about == "a\n\x1b"
 
 
-def test_a_kind_of_caveat_that_is_not_known_is_taken_for_the_worst():
-    assert Caveat.from_json({"kind": "later", "text": "x"}) == Caveat(OTHER_MISSING, "x")
+def test_a_cause_of_a_caveat_that_is_not_known_is_taken_for_the_worst():
+    assert Caveat.from_json({"cause": "later", "text": "x"}) == Caveat(OTHER_MISSING, "x")

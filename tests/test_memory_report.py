@@ -101,17 +101,15 @@ def test_json_has_the_keys_that_other_tools_read():
             },
         ],
         "host": None,
-        "assumptions": ["src/model.py:50 reads a bool value (once): taken to be False"],
-        "not_modelled": ["cufftXtMakePlanMany"],
         "caveats": [
             {
-                "kind": "read",
-                "level": "assumed",
+                "cause": "read",
+                "kind": "assumed",
                 "text": "src/model.py:50 reads a bool value (once): taken to be False",
             },
             {
-                "kind": "library",
-                "level": "unchecked",
+                "cause": "library",
+                "kind": "missing",
                 "text": "cufftXtMakePlanMany",
             },
         ],

@@ -7,23 +7,20 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget import assumptions, components, outcomes, plugin, testing
+from pytest_membudget import caveats, components, outcomes, plugin, testing
 from pytest_membudget.budgets import verdict
 from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE, Budget
 from pytest_membudget.budgets.custom_gpus import CARD
-from pytest_membudget.budgets.settings import SETTINGS, WAIVER
-from pytest_membudget.caveats import KINDS
+from pytest_membudget.budgets.settings import SETTINGS
 from pytest_membudget.commands import report
 from pytest_membudget.commands.main import parser
 from pytest_membudget.comparison import comparing
 from pytest_membudget.comparison.base.exchange import Base
-from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting.files import json_file, junit
 from pytest_membudget.results.comparison import (
     GROWN,
-    LOCK_STATUSES,
-    STATUSES,
+    STATES,
     Comparison,
     Finding,
     LockCheck,
@@ -92,16 +89,6 @@ def test_arguments_of_the_marker():
     assert f"`{SIGNATURE}`" in section("The marker")
 
 
-@pytest.mark.parametrize("status", sorted(documented("States")))
-def test_which_states_fail(status):
-    [row] = [line for line in section("States").splitlines() if line.startswith(f"| `{status}`")]
-    over = status in ("new-over", "still-over", "waived")
-    verdict = "over" if over else "within"
-    fails = TestResult("a::b", "a", 1, verdict, "", comparison=Comparison(status)).exceeds
-
-    assert row.split("|")[-2].strip() == ("yes" if fails else "no")
-
-
 def test_ends_of_tests():
     ends = [
         name
@@ -139,13 +126,11 @@ def compared_whole():
 TABLES = {
     "Options of pytest": options(),
     "Settings": SETTINGS.by_name,
-    "Waivers": WAIVER.by_name,
     "Custom GPUs": CARD.by_name,
     "Components": components.COMPONENTS,
     "Metrics": components.METRICS,
     "Verdicts": verdict.VERDICTS,
-    "States": STATUSES,
-    "Lock states": LOCK_STATUSES,
+    "States": STATES,
     "A row's lock": LockCheck.__slots__,
     "An entry of the lock file": LockEntry.__slots__,
     # the sixth is of newer releases of pytest
@@ -153,7 +138,7 @@ TABLES = {
     "A row": result().to_json(),
     "A budget": Budget(gib=1).to_json(),
     "A figure": figure().to_json(),
-    "A caveat": KINDS,
+    "A caveat": {cause.kind for cause in caveats.CAUSES.values()},
     "Peaks": figure().to_json()["peak"],
     "A holder": figure().to_json()["holders"][0],
     "A row's comparison": Comparison(GROWN).to_json(),
@@ -161,7 +146,6 @@ TABLES = {
     "The comparison as a whole": compared_whole().to_json(),
     "Formats": report.WRITERS,
     "Names to import": pytest_membudget.__all__,
-    "Arguments of assume": inspect.signature(assumptions.assume).parameters,
     "Testing": testing.__all__,
 }
 
@@ -180,13 +164,6 @@ def test_keys_inside_the_document(tmp_path, key):
     [line] = [line for line in section("The document").splitlines() if line.startswith(f"| `{key}`")]
 
     assert set(re.findall(r"`([^`]+)`", line.split("|")[2])) == set(written(tmp_path, None)[key])
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_the_level_of_a_kind(kind):
-    [row] = [line for line in section("A caveat").splitlines() if line.startswith(f"| `{kind.name}`")]
-
-    assert row.split("|")[2].strip().partition(";")[0] == kind.level
 
 
 def test_properties():
@@ -217,16 +194,6 @@ def test_variables():
     found = {name for text in sources for name in re.findall(r'"(MEMBUDGET_[A-Z_]*[A-Z])"', text)}
 
     assert documented("Variables") == found
-
-
-def test_hooks():
-    found = set()
-    for owner in (plugin, gate.Gate, plugin._Skip):
-        for name, function in vars(owner).items():
-            if name.startswith("pytest_") and callable(function):
-                found.add(getattr(function, "pytest_impl", {}).get("specname") or name)
-
-    assert documented("Hooks of pytest") == found
 
 
 # Scenario files, which have a page of their own

@@ -9,6 +9,7 @@ import pytest
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document import read_document
 from pytest_membudget.testing import takes
+from tests.report_fixtures import caveat_texts
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
 CONFTEST = """
@@ -108,7 +109,7 @@ def test_the_header_and_the_summary_say_that_nothing_is_checked(run):
 
 def test_report_json_says_so_and_is_refused_as_a_report(run):
     assert run.report["tool"]["testing"] is True
-    assert "given by pytest_membudget.testing" in run.rows["test_fits"]["estimates"][0]["assumptions"][0]
+    assert "given by pytest_membudget.testing" in caveat_texts(run.rows["test_fits"]["estimates"][0])[0]
     with pytest.raises(UsageMistake, match=r"tool\.testing: must be false: a test gave these figures"):
         read_document(run.report_path)
 

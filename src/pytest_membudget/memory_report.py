@@ -129,7 +129,6 @@ class MemoryReport(JsonObject):
     ``components`` add up to the peak of ``metric`` exactly.
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("assumptions", "not_modelled")
     required: ClassVar[tuple[str, ...]] = ("rank", "holders")
 
     kind: Word

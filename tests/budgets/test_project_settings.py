@@ -41,6 +41,7 @@ def test_a_card_is_known_by_its_name_in_the_catalogue_from_then_on(pyproject):
     ("key", "remedy"),
     [
         ("max_disagreement", "a measurement that differs by 5%"),
+        ("waivers", "write an entry of the test in membudget.lock.yaml"),
         ("gpus_file", "write the cards below [tool.membudget.gpus]"),
         ("measure", "write the option --membudget-measure"),
     ],
@@ -94,7 +95,7 @@ def test_an_unknown_word_is_refused_with_those_there_are(pyproject, line):
 
 
 def test_every_mistake_is_reported_with_its_line(pyproject):
-    write_table(pyproject, "", "timeout = 0", "metrics = 3", "waivers = [3]")
+    write_table(pyproject, "", "timeout = 0", "metrics = 3", "tests = [3]")
     text = refusal_of(pyproject, gpu="potato")
     lines = [line.removeprefix(str(pyproject)) for line in text.splitlines()]
     assert [line.partition(" ")[0] for line in lines] == ["--membudget-gpu=potato:", ":3:", ":4:", ":5:"]

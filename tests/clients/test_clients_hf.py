@@ -8,6 +8,8 @@ import importlib.util
 
 import pytest
 
+from tests.report_fixtures import caveat_texts
+
 NEEDED = ("accelerate", "datasets", "peft", "transformers", "triton", "trl")
 ABSENT = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
@@ -56,7 +58,7 @@ class Figures:
         return [holder["bytes"] for holder in found if text in (holder["location"] or "")]
 
     def assumptions(self, name):
-        return self.rows[name]["estimates"][0]["assumptions"]
+        return caveat_texts(self.rows[name]["estimates"][0])
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,8 @@ import math
 
 import pytest
 
+from tests.report_fixtures import caveat_texts
+
 LIBRARIES = ("lightning", "torchtune", "bitsandbytes", "torchao", "liger_kernel", "triton", "transformers")
 MISSING = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(
@@ -30,8 +32,8 @@ class Figures:
         (self.estimate,) = entry["estimates"]
         self.host = (self.estimate["host"] or {"components": {}})["components"]
         self.allocated = self.estimate["peak"]["allocated_bytes"]
-        self.assumptions = self.estimate["assumptions"]
-        self.not_modelled = self.estimate["not_modelled"]
+        self.assumptions = caveat_texts(self.estimate)
+        self.not_modelled = caveat_texts(self.estimate, missing=True)
 
     def __getattr__(self, component):
         return self.estimate["components"][component]

@@ -4,6 +4,8 @@ import importlib.util
 
 import pytest
 
+from tests.report_fixtures import caveat_texts
+
 MISSING = [name for name in ("diffusers", "deepspeed", "fla") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-other has them)"
@@ -23,7 +25,7 @@ class Figures:
         self._estimate = max(row["estimates"], key=lambda one: one["peak"]["allocated_bytes"])
         self.ranks = [one["rank"] for one in row["estimates"]]
         self.allocated = self._estimate["peak"]["allocated_bytes"]
-        self.assumptions = self._estimate["assumptions"]
+        self.assumptions = caveat_texts(self._estimate)
 
     def __getattr__(self, component):
         return self._estimate["components"][component]

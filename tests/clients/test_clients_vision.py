@@ -4,6 +4,8 @@ import importlib.util
 
 import pytest
 
+from tests.report_fixtures import caveat_texts
+
 MISSING = [name for name in ("torchvision", "timm") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-vision has them)"
@@ -30,7 +32,7 @@ def test_a_detector_has_its_weights_and_says_what_it_took_for_granted(rows):
         run = rows[name]
         weights = run["components"]["parameters"] + run["components"].get("frozen_parameters", 0)
         assert weights >= 4 * FASTER_RCNN
-        assert any("torchvision.nms.default" in text for text in run["assumptions"])
+        assert any("torchvision.nms.default" in text for text in caveat_texts(run))
 
 
 def test_segmentation_and_augmentation_have_figures(rows):

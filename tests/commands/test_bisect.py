@@ -55,7 +55,7 @@ def bisected(monkeypatch):
 def _rows(given):
     for name, size in given.items():
         if isinstance(size, str):
-            comparison = Comparison("not-comparable", size)
+            comparison = Comparison("not comparable", size)
         else:
             rest = (100 - size) * MIB
             found = (Finding(rest, "activations", location="m.py:3"),) if rest else ()

@@ -1,11 +1,9 @@
 """What report.json says of a comparison with a stored report as a whole."""
 
-import datetime
 from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base.exchange import Base, Facts
 from pytest_membudget.comparison.base.sources import StoredReport
 from pytest_membudget.comparison.comparing import Comparing
@@ -14,9 +12,9 @@ from pytest_membudget.results.comparison import BaseName
 from pytest_membudget.results.test_result import TestResult
 
 
-def whole(rows, *, stored=None, waivers=(), is_whole=True):
+def whole(rows, *, stored=None, is_whole=True):
     source = StoredReport("report.json", stored) if stored is not None else None
-    comparing = Comparing(source, waivers)
+    comparing = Comparing(source)
     return comparing.session(rows, is_whole=is_whole, lists_removed=True)
 
 
@@ -27,7 +25,7 @@ def result(nodeid):
 BASE = Base(results={"a.py::kept": result("a.py::kept"), "a.py::gone": result("a.py::gone")})
 
 
-def test_without_a_base_and_waivers_there_is_nothing_to_say():
+def test_without_a_base_there_is_nothing_to_say():
     assert whole([]) is None
 
 
@@ -49,11 +47,3 @@ def test_versions_that_changed_since_a_stored_report_are_named():
 
 def test_a_subset_of_the_tests_says_nothing_of_those_that_it_has_not_run():
     assert whole([result("a.py::kept")], stored=BASE, is_whole=False).removed == ()
-
-
-def test_waivers_alone_are_looked_at_too():
-    waiver = Waiver("a.py::gone", 1.0, "why", datetime.date(2999, 1, 1))
-
-    [unused] = whole([], waivers=(waiver,)).unused_waivers
-
-    assert unused.test == "a.py::gone"

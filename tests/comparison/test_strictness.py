@@ -1,15 +1,12 @@
 """A budget of growth that nothing was compared with, under ``--membudget-strict``."""
 
-import datetime
-
 import pytest
 
 from pytest_membudget.comparison.strictness import strictly
 from pytest_membudget.results.comparison import Comparison
 
-TODAY = datetime.date(2026, 11, 26)
 NEW = Comparison("new", "the base does not have this test")
-OTHER_CARD = Comparison("not-comparable", "of another card")
+OTHER_CARD = Comparison("not comparable", "of another card")
 CARD_ALONE = {"gib": None, "gpu": "H100-80GB"}
 
 
@@ -25,7 +22,7 @@ CARD_ALONE = {"gib": None, "gpu": "H100-80GB"}
     ],
 )
 def test_growth_that_was_not_compared_fails_unless_a_new_test_has_a_limit(row, comparison, budget, verdict):
-    result = strictly(row(2**30, budget=budget, comparison=comparison), None, TODAY)
+    result = strictly(row(2**30, budget=budget, comparison=comparison))
 
     assert result.verdict == verdict
     if verdict == "error":
@@ -33,6 +30,6 @@ def test_growth_that_was_not_compared_fails_unless_a_new_test_has_a_limit(row, c
 
 
 def test_a_new_test_is_told_to_write_a_limit(row):
-    result = strictly(row(2**30, budget={"max_growth": "1%", **CARD_ALONE}, comparison=NEW), None, TODAY)
+    result = strictly(row(2**30, budget={"max_growth": "1%", **CARD_ALONE}, comparison=NEW))
 
     assert "write gib=1 too" in result.details

@@ -88,9 +88,12 @@ def test_where_growth_is_the_failure_nothing_is_tried(session_of, raw, row):
     assert run.rows["test_over"]["advice"] is None
 
 
-def test_a_waiver_needs_no_advice(session_of):
-    waiver = '{test = "*", ceiling_gib = 4, reason = "for a while", expires = 9999-12-31}'
-    files = {**FILES, "pyproject.toml": f"[tool.membudget]\nwaivers = [{waiver}]\n"}
+def test_what_is_excused_needs_no_advice(session_of):
+    entry = "{bytes: 4294967296, reason: for a while, until: 9999-12-31}"
+    files = {
+        **FILES,
+        "membudget.lock.yaml": f"version: 1\ntests:\n  test_budgets.py::test_over: {entry}\n",
+    }
 
     run = session_of(files, *ASKED, env=ALONE)
 

@@ -48,6 +48,31 @@ def test_no_file_is_no_mistake(path):
     assert read_lock(path) is None
 
 
+WHILE = LockEntry(2**30, until="2026-12-31", reason="a new optimizer")
+
+
+def test_an_entry_with_a_day_is_written_by_hand_with_three_keys(path):
+    keys = ("bytes: 1073741824", "until: 2026-12-31", "reason: a new optimizer")
+    path.write_text("\n    ".join(["version: 1\ntests:\n  a:", *keys]))
+
+    assert read_lock(path) == {"a": WHILE}
+    path.write_text(lock_text({"a": WHILE, "b": ENTRY}))
+    assert read_lock(path) == {"a": WHILE, "b": ENTRY}
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ("until: soon\n    reason: x", "until: soon: write a day, as in 2026-12-31"),
+        ("until: 2026-12-31", "a.reason is missing"),
+        ("reason: x", "a.until is missing"),
+        ("gpus: 1", "a.torch is missing"),
+    ],
+)
+def test_an_entry_that_says_half_is_refused(path, keys, text):
+    assert text in refusal_of(path, f"version: 1\ntests:\n  a:\n    bytes: 1\n    {keys}\n")
+
+
 def test_a_merge_conflict_is_named_with_its_line_and_what_to_do(path):
     text = lock_text({"a": ENTRY}).replace("tests:\n", "tests:\n<<<<<<< HEAD\n")
     message = refusal_of(path, text)

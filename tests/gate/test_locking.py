@@ -96,10 +96,10 @@ def test_figures_are_recorded_kept_and_raised_on_demand_alone(project):
     assert recorded.rows["test_bare"]["verdict"] == "within"
 
     kept = project("--membudget-strict")
-    assert {*statuses(kept).values()} == {"kept"}
+    assert {*statuses(kept).values()} == {"unchanged"}
     assert kept.outcomes["test_bare"] == "passed"
     assert [name for name, outcome in kept.outcomes.items() if outcome == "failed"] == ["test_errs"]
-    assert any("4 in the lock file (4 kept)" in line for line in kept.summary)
+    assert any("4 in the lock file (4 unchanged)" in line for line in kept.summary)
 
     text = (project.folder / LOCK_FILE).read_text()
     for grown in (project(SIZE="1.5"), project("--membudget-update", SIZE="1.5")):

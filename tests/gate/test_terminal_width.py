@@ -44,7 +44,7 @@ FILES = {
             "test_both_figures": testing.takes(0.5),
             "test_measured_is_another": testing.takes(1),
             "test_grown_since_the_base": testing.takes(3),
-            "test_over_and_waived": testing.takes(3),
+            "test_over_and_excused": testing.takes(3),
         }}
         MEASURED = {{"test_measured_is_another": testing.takes(1.5), "test_both_figures": testing.takes(2.5)}}
 
@@ -93,7 +93,7 @@ FILES = {
         @pytest.mark.mem_budget(gib=8, max_growth="1%")
         def test_grown_since_the_base(): ...
         @budget
-        def test_over_and_waived(): ...
+        def test_over_and_excused(): ...
         @pytest.mark.skipif(True, reason={REASON!r})
         @budget
         def test_skipped_by_its_mark(): ...
@@ -110,19 +110,6 @@ FILES = {
           - {name: a-program-without-a-limit, script: program.py}
         """,
     "program.py": "",
-    "pyproject.toml": f"""
-        [[tool.membudget.waivers]]
-        test = "*::test_over_and_waived"
-        ceiling_gib = 5
-        reason = {REASON!r}
-        expires = 2999-12-31
-
-        [[tool.membudget.waivers]]
-        test = "*::test_that_is_not_there_any_longer"
-        ceiling_gib = 5
-        reason = {REASON!r}
-        expires = 2999-12-31
-        """,
     "membudget.lock.yaml": f"""
         version: 1
         tests:
@@ -136,6 +123,10 @@ FILES = {
             torch: TORCH
           {LONG}::test_shrunk_since_the_lock_file_was_written: *entry
           {LONG}::test_that_nobody_has_any_longer: *entry
+          {LONG}::test_over_and_excused:
+            bytes: 5368709120
+            until: 2999-12-31
+            reason: {REASON}
         """,
 }
 #: What people copy: node ids, marks, code, commands and reasons.
@@ -155,10 +146,9 @@ WHOLE = (
     "disagreement: ",
     "estimate measured ratio",
     "a_program_that_does_not_exist.py",
-    f"waived: {LONG}::test_over_and_waived",
+    f"grown and allowed: {LONG}::test_over_and_excused",
     f"grown: takes 2.00 GiB (200.0%) more than at the base; max_growth='1%' allows less {LONG}:",
     f"removed since the base: {LONG}::test_that_was_there_at_the_base",
-    "unused waiver: *::test_that_is_not_there_any_longer: there is no such test",
     "mem_budget(gibs=2)",
     "* data assumed or memory not modelled; --membudget-strict fails none of these 1",
 )
@@ -187,7 +177,7 @@ def ours(text):
 @pytest.fixture
 def base(raw, row):
     """The report of the base: what some of the tests took there."""
-    names = ("test_grown_since_the_base", "test_over_and_waived", "test_that_was_there_at_the_base")
+    names = ("test_grown_since_the_base", "test_over_and_excused", "test_that_was_there_at_the_base")
     torch = {"version": torch_of(os.environ).version, "cuda": None}
     return raw(*(row(f"{LONG}::{name}", estimates=[inputs(row, 1)]) for name in names), torch=torch)
 

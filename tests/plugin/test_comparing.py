@@ -13,13 +13,12 @@ import pytest
 from tests.comparison import story
 
 MIB = 2**20
-SETTINGS = """
-    [tool.membudget]
-    waivers = [
-        {test = "test_states.py::test_waived", ceiling_gib = 0.5, reason = "a fix", expires = 2999-12-31},
-        {test = "test_states.py::test_expired", ceiling_gib = 0.5, reason = "a week", expires = 2020-01-01},
-        {test = "test_states.py::test_same", ceiling_gib = 0.5, reason = "no more", expires = 2999-12-31},
-    ]
+LOCK = """
+    version: 1
+    tests:
+      test_states.py::test_excused: {bytes: 536870912, reason: a fix, until: 2999-12-31}
+      test_states.py::test_expired: {bytes: 536870912, reason: a week, until: 2020-01-01}
+      test_states.py::test_same: {bytes: 536870912, reason: no more, until: 2999-12-31}
     """
 STATES = """
     import pytest
@@ -60,7 +59,7 @@ STATES = """
         hold(SIZES["over"])
 
     @budget()
-    def test_waived():
+    def test_excused():
         hold(SIZES["over"])
 
     @budget()
@@ -106,7 +105,7 @@ MENDED = """
         hold(0.05)
     """
 BASE = {
-    "pyproject.toml": SETTINGS,
+    "membudget.lock.yaml": LOCK,
     "sizes.py": 'SIZES = {"less": 0.4, "over": 0.05, "allowed": 0.05, "rank 1": 0.03125}\n',
     "inner.py": "SIZE = 0.0625\n",
     "test_states.py": STATES + ONLY_BASE,
@@ -121,15 +120,15 @@ HEAD = {
     **story.head_files(),
 }
 STATES_OF = {
-    "test_still_over": ("passed", "still-over"),
+    "test_still_over": ("passed", "unchanged"),
     "test_same": ("passed", "unchanged"),
     "test_steady": ("passed", "unchanged"),
-    "test_allowed": ("passed", "unchanged"),
+    "test_allowed": ("passed", "grown"),
     "test_rank_1_grows_above_rank_0": ("failed", "grown"),
     "test_less": ("passed", "shrunk"),
-    "test_new_over": ("failed", "new-over"),
-    "test_waived": ("passed", "waived"),
-    "test_expired": ("failed", "expired-waiver"),
+    "test_new_over": ("failed", "grown"),
+    "test_excused": ("passed", "grown"),
+    "test_expired": ("failed", "grown"),
     "test_growth_alone": ("failed", "grown"),
     "test_same_alone": ("passed", "unchanged"),
     "test_expected": ("xfailed", "grown"),
@@ -315,7 +314,7 @@ def test_what_has_shrunk_is_reported_with_a_budget_that_is_enough(run):
 def test_a_file_that_the_base_cannot_collect_is_not_comparable_and_says_why(run):
     found = comparison(run, "test_mended")
 
-    assert found["status"] == "not-comparable"
+    assert found["status"] == "not comparable"
     assert "test_mended.py could not be collected: ModuleNotFoundError" in found["reason"]
     assert run.outcomes["test_mended"] == "passed"
 
@@ -325,19 +324,16 @@ def test_growth_alone_that_is_not_comparable_is_no_pass(run):
     assert "not compared: the base's test_mended.py" in run.rows["test_mended_alone"]["reason"]
 
 
-def test_removed_tests_and_unused_waivers_are_listed(run):
+def test_removed_tests_and_entries_that_nothing_needs_are_listed(run):
     text = "\n".join(run.summary)
 
     assert run.report["comparison"]["removed"] == ["test_states.py::test_gone"]
     assert "removed since the base: test_states.py::test_gone" in text
-    [unused] = run.report["comparison"]["unused_waivers"]
-    assert unused["test"] == "test_states.py::test_same"
-    assert "unused waiver: test_states.py::test_same: its test needs none" in text
+    assert "membudget.lock.yaml: test_states.py::test_same keeps to its budget without its entry" in text
 
 
 def test_the_base_is_the_merge_base(run, folder):
     assert run.report["comparison"]["base"] == {"ref": "main", "commit": git(folder, "rev-parse", "main")}
-    assert run.report["git"]["base"] == git(folder, "rev-parse", "main")
 
 
 def test_the_checkout_is_as_it_was_and_nothing_is_left(run, folder):
@@ -471,7 +467,7 @@ def test_a_base_that_imports_the_heads_code_is_not_comparable(repository, compar
     run = compare(folder)
 
     found = comparison(run, "test_it")
-    assert found["status"] == "not-comparable"
+    assert found["status"] == "not comparable"
     assert "imported sized from the head's checkout" in found["reason"]
 
 
@@ -513,7 +509,7 @@ def test_a_base_whose_conftest_fails_is_not_comparable_with_the_first_line_of_wh
     run = compare(folder)
 
     assert run.status == 0
-    assert comparison(run, "test_it")["status"] == "not-comparable"
+    assert comparison(run, "test_it")["status"] == "not comparable"
     assert "ImportError while loading conftest" in comparison(run, "test_it")["reason"]
 
 

@@ -239,7 +239,7 @@ def test_the_figure_is_that_of_the_answers_that_take_most(run, name):
     taken = estimate(run, name)["components"]["inputs"]
 
     assert LARGEST[name] * MIB <= taken < (LARGEST[name] + 3) * MIB
-    assert {one["kind"] for one in estimate(run, name)["caveats"]} == {"depends"}
+    assert {one["cause"] for one in estimate(run, name)["caveats"]} == {"depends"}
     assert run.outcomes[f"test_{name}"] == "failed"
 
 
@@ -248,7 +248,7 @@ def test_work_of_a_stream_that_nobody_has_waited_for_may_not_be_done(run, name):
     one = estimate(run, name)
 
     assert one["peak"]["reserved_bytes"] == 128 * MIB
-    assert [caveat["kind"] for caveat in one["caveats"]] == ["depends"]
+    assert [caveat["cause"] for caveat in one["caveats"]] == ["depends"]
     assert run.outcomes[f"test_{name}"] == "failed"
     assert "memory that another stream uses is free only when that is known to be done" in (
         run.text(f"test_{name}").replace("\n    ", " ")
@@ -279,7 +279,7 @@ def test_a_whole_number_that_changes_nothing_stays_unchecked(run):
     """What it is compared with may lie beyond all that were tried."""
     one = estimate(run, "a_whole_number")
 
-    assert [caveat["kind"] for caveat in one["caveats"]] == ["size-read"]
+    assert [caveat["cause"] for caveat in one["caveats"]] == ["size-read"]
     assert run.outcomes["test_a_whole_number"] == "failed"
 
 
@@ -319,5 +319,5 @@ def test_what_is_said_is_not_varied(run):
     one = estimate(run, "what_is_said")
 
     assert one["variants"] == []
-    assert [caveat["kind"] for caveat in one["caveats"]] == ["given"]
+    assert [caveat["cause"] for caveat in one["caveats"]] == ["given"]
     assert 256 * MIB <= one["peak"]["allocated_bytes"] < 257 * MIB

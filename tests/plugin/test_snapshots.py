@@ -338,7 +338,7 @@ def test_the_last_run_counts(session_of, again, write_all):
     run = session_of({"test_it.py": TWO.format(grows=0.25, ends=0.25), **SETTINGS}, "--membudget")
     first = max(entry["size"] for entry in trace_of(run, "test_grows"))
 
-    write_all(run.folder, {"test_it.py": TWO.format(grows=0.5, ends=0)})
+    write_all(run.folder, {"test_it.py": TWO.format(grows=0.5, ends=0), **SETTINGS})
     last = again(run, "--membudget", "--membudget-report=membudget")
 
     assert (first, max(entry["size"] for entry in trace_of(last, "test_grows"))) == (256 * MIB, 512 * MIB)

@@ -92,13 +92,13 @@ def test_the_kinds_of_caveats(runs):
     lenient, _, _ = runs
     rows = lenient.rows
     found = {
-        name: {one["kind"] for one in row["estimates"][0]["caveats"]} - {"operator"}
+        name: {one["cause"] for one in row["estimates"][0]["caveats"]} - {"operator"}
         for name, row in rows.items()
     }
 
     assert {name: found[name] for name in KINDS} == KINDS
-    levels = {one["level"] for one in rows["test_solver"]["estimates"][0]["caveats"]}
-    assert "unchecked" in levels
+    kinds = {one["kind"] for one in rows["test_solver"]["estimates"][0]["caveats"]}
+    assert "missing" in kinds
 
 
 def test_all_pass_without_it(runs):

@@ -96,7 +96,7 @@ def test_what_another_rank_has_is_its_own(run, name):
 
     found = {one["rank"]: one["peak"]["allocated_bytes"] / GIB for one in estimates}
     assert found == pytest.approx(SIZES[name], rel=0.01)
-    kinds = {caveat["kind"] for one in estimates for caveat in one["caveats"]}
+    kinds = {caveat["cause"] for one in estimates for caveat in one["caveats"]}
     of_objects, of_ranks = "handed_on" in name, 9 in SIZES[name]
     assert kinds == {*["other-objects"] * of_objects, *["other-ranks"] * of_ranks}
 
@@ -105,7 +105,7 @@ def test_weights_that_are_broadcast_decide_nothing(run):
     """4096 x 4096 parameters of 4 bytes, and DDP's bucket of as many."""
     estimates = run.rows["test_needs_no_other_rank_for_weights"]["estimates"]
     assert [one["rank"] for one in estimates] == [0, 9]
-    assert {caveat["kind"] for one in estimates for caveat in one["caveats"]} == {"other-ranks"}
+    assert {caveat["cause"] for one in estimates for caveat in one["caveats"]} == {"other-ranks"}
 
 
 @pytest.mark.parametrize(

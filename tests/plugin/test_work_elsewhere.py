@@ -73,7 +73,7 @@ def run(session_of):
 def test_each_is_named_and_fails_under_strict(run, name):
     [estimate] = run.rows[f"test_{name}"]["estimates"]
 
-    assert {one["kind"] for one in estimate["caveats"]} == KINDS[name]
+    assert {one["cause"] for one in estimate["caveats"]} == KINDS[name]
     assert run.outcomes[f"test_{name}"] == ("failed" if KINDS[name] else "passed"), run.text(f"test_{name}")
 
 

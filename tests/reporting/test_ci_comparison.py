@@ -174,7 +174,7 @@ def test_a_pull_request_that_changes_nothing_passes_and_gets_no_comment(same):
     status, out = same.action()
 
     assert status == 0, out
-    assert "1 still-over" in out
+    assert "1 over at the base too" in out
     assert same.comment() is None
 
 
@@ -194,7 +194,7 @@ def test_gitlab_compares_a_merge_request_with_its_base(grown):
     done = gitlab(grown, CI_MERGE_REQUEST_DIFF_BASE_SHA=grown.base)
 
     assert done.returncode == 1
-    assert "1 grown, 1 still-over" in done.stdout, done.stdout
+    assert "1 grown, 1 over at the base too" in done.stdout, done.stdout
 
 
 def test_the_hook_compares_with_the_branch_of_the_server(grown, same):
@@ -205,4 +205,4 @@ def test_the_hook_compares_with_the_branch_of_the_server(grown, same):
     for pulled, status in ((grown, 1), (same, 0)):
         done = pulled.run(command)
         assert done.returncode == status, done.stdout
-        assert "1 still-over" in done.stdout
+        assert "1 over at the base too" in done.stdout

@@ -117,59 +117,63 @@ def locked(status, reason):
 @pytest.mark.parametrize(
     ("status", "verdict", "level", "word"),
     [
-        ("kept", "within", "fine", "within budget"),
+        ("unchanged", "within", "fine", "within budget"),
         ("shrunk", "within", "notice", "shrunk"),
-        ("not-comparable", "unset", "warning", "unset"),
+        ("not comparable", "unset", "warning", "unset"),
     ],
 )
 def test_an_entry_that_is_out_of_date_asks_for_an_update(reported, row, status, verdict, level, word):
     one = reported(row(verdict=verdict, lock=locked(status, "why")))
     assert (one.level, one.word) == (level, word)
     asked = "Update the lock file: pytest --membudget --membudget-update."
-    assert one.to_do(quoted) == ("" if status == "kept" else asked)
+    assert one.to_do(quoted) == ("" if status == "unchanged" else asked)
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict", "level", "word"),
+    ("status", "allowed", "verdict", "level", "word"),
     [
-        ("new-over", "over", "failure", "over budget"),
-        ("grown", "within", "failure", "grown too much"),
-        ("expired-waiver", "over", "failure", "waiver expired"),
-        ("still-over", "over", "warning", "over since before"),
-        ("waived", "over", "notice", "waived"),
-        ("not-comparable", "within", "warning", "not comparable"),
-        ("shrunk", "within", "notice", "shrunk"),
-        ("new", "within", "notice", "new"),
-        ("unchanged", "within", "fine", "unchanged"),
-        # a status that does not know of a budget makes no failure green
-        ("unchanged", "over", "failure", "over budget"),
-        ("not-comparable", "over", "failure", "over budget"),
-        ("shrunk", "over", "failure", "over budget"),
-        ("waived", "error", "failure", "not checked"),
-        ("unchanged", "skipped", "notice", "skipped"),
-        ("grown", "undecided", "failure", "grown too much"),
-        ("unchanged", "undecided", "warning", "undecided"),
-        ("unchanged", "unset", "warning", "unset"),
-        ("waived", "unset", "notice", "waived"),
+        ("grown", None, "over", "failure", "over budget"),
+        ("grown", False, "over", "failure", "grown too much"),
+        ("grown", False, "within", "failure", "grown too much"),
+        ("grown", None, "within", "notice", "grown, and allowed"),
+        ("unchanged", True, "over", "warning", "over since before"),
+        ("not comparable", None, "within", "warning", "not comparable"),
+        ("shrunk", None, "within", "notice", "shrunk"),
+        ("new", None, "within", "notice", "new"),
+        ("unchanged", None, "within", "fine", "unchanged"),
+        # a state makes no failure green
+        ("unchanged", None, "over", "failure", "over budget"),
+        ("not comparable", None, "over", "failure", "over budget"),
+        ("shrunk", None, "over", "failure", "over budget"),
+        ("unchanged", None, "skipped", "notice", "skipped"),
+        ("grown", False, "undecided", "failure", "grown too much"),
+        ("unchanged", None, "undecided", "warning", "undecided"),
+        ("unchanged", None, "unset", "warning", "unset"),
     ],
 )
-def test_the_status_of_a_comparison(reported, row, over, comparison, status, verdict, level, word):
+def test_the_state_of_a_comparison(reported, row, over, comparison, status, allowed, verdict, level, word):
     made = over() if verdict == "over" else row(verdict=verdict)
     growth = {"growth_bytes": 0} if status == "unchanged" else {}
-    one = reported({**made, "comparison": comparison(status=status, **growth)})
+    one = reported({**made, "comparison": comparison(status=status, allowed=allowed, **growth)})
     assert (one.level, one.word) == (level, word)
 
 
-def test_growth_that_is_allowed_is_listed(reported, row, comparison):
-    one = reported(row(comparison=comparison(status="unchanged", growth_bytes=1)))
-    assert (one.level, one.word) == ("notice", "grown, and allowed")
+@pytest.mark.parametrize(
+    ("made", "word"), [("over", "over until 2999-12-31"), ("row", "grown until 2999-12-31")]
+)
+def test_an_entry_with_a_day_excuses(request, reported, comparison, made, word):
+    entry = {"bytes": 4 * GIB, "until": "2999-12-31", "reason": "soon"}
+    lock = {**locked("unchanged", "soon (up to 4.00 GiB)"), "entry": entry, "excuses": True}
+    one = reported(request.getfixturevalue(made)(lock=lock, comparison=comparison()))
+    assert (one.level, one.word) == ("notice", word)
+    assert one.explained(quoted).endswith(f"{word.capitalize()}: <soon (up to 4.00 GiB)>.")
 
 
 def test_growth_is_reported_with_its_line(reported, row, comparison):
     one = reported(row(comparison=comparison()))
     assert one.explained(quoted).endswith("That is 1.00 GiB more than at the base (3.00 GiB).")
     assert one.to_do(quoted) == (
-        "Undo the growth, first at <src/model.py:57>, or allow it: max_growth, or a waiver with a reason."
+        "Undo the growth, first at <src/model.py:57>, or allow it: max_growth, or an entry with until."
     )
     [cause] = one.causes(5)
     assert cause_text(cause, quoted) == (
@@ -178,7 +182,9 @@ def test_growth_is_reported_with_its_line(reported, row, comparison):
 
 
 def test_what_has_shrunk_can_be_tightened(reported, row, comparison):
-    shrunk = comparison(status="shrunk", growth_bytes=-GIB, base_bytes=5 * GIB, suggested_gib=4.2)
+    shrunk = comparison(
+        status="shrunk", allowed=None, growth_bytes=-GIB, base_bytes=5 * GIB, suggested_gib=4.2
+    )
     one = reported(row(comparison=shrunk))
     assert "1.00 GiB less than at the base (5.00 GiB)" in one.explained(quoted)
     assert one.to_do(quoted) == "The budget can be tightened to gib=4.2."
@@ -210,9 +216,9 @@ def test_the_worst_comes_first(document, row, over, comparison):
         document(
             row("fine"),
             over("small", limit_bytes=4 * GIB - 1),
-            row("noticed", comparison=comparison(status="shrunk")),
+            row("noticed", comparison=comparison(status="shrunk", allowed=None)),
             over("large", limit_bytes=GIB),
-            over("before", comparison=comparison(status="still-over")),
+            over("before", comparison=comparison(status="unchanged", allowed=True)),
         )
     )
     assert [one.result.nodeid for one in found] == ["large", "small", "before", "noticed", "fine"]
@@ -223,7 +229,7 @@ def test_the_headline_counts(document, row, over, comparison):
     assert headline(reported_tests(document(row()))) == "1 test, none fails"
     some = [over("a"), over("b"), row("c", comparison=comparison()), row("d")]
     assert headline(reported_tests(document(*some))) == "1 grown too much, 2 over budget, of 4 tests"
-    old = [over("a", comparison=comparison(status="still-over")), row("b")]
+    old = [over("a", comparison=comparison(status="unchanged", allowed=True)), row("b")]
     assert headline(reported_tests(document(*old))) == "2 tests, none fails; 1 over since before"
 
 
@@ -231,7 +237,6 @@ def test_what_is_to_be_seen(document, row, over):
     assert not is_notable(document(row()))
     assert is_notable(document(over()))
     assert is_notable(document(row(), comparison={"removed": ["gone"]}))
-    assert is_notable(document(row(), comparison={"unused_waivers": [{"test": "old"}]}))
     assert not is_notable(document(row(), comparison={"base": {"ref": "main"}}))
 
 
@@ -239,26 +244,26 @@ AGAINST_MAIN = {"base": {"ref": "main"}}
 
 
 @pytest.mark.parametrize(
-    ("status", "base_bytes", "growth_bytes", "expected"),
+    ("status", "allowed", "base_bytes", "growth_bytes", "expected"),
     [
-        ("unchanged", 4 * GIB, 0, False),
-        ("unchanged", 3 * GIB, GIB, True),
-        ("still-over", 4 * GIB, 0, False),
-        ("still-over", 5 * GIB, -GIB, True),
-        ("waived", 4 * GIB, 0, False),
-        ("waived", None, 0, True),
-        ("new", None, 0, True),
-        ("not-comparable", None, 0, True),
-        ("shrunk", 5 * GIB, -GIB, True),
-        ("grown", 3 * GIB, GIB, True),
+        ("unchanged", None, 4 * GIB, 0, False),
+        ("grown", None, 3 * GIB, GIB, True),
+        ("unchanged", True, 4 * GIB, 0, False),
+        ("shrunk", True, 5 * GIB, -GIB, True),
+        ("new", None, None, 0, True),
+        ("not comparable", None, None, 0, True),
+        ("shrunk", None, 5 * GIB, -GIB, True),
+        ("grown", False, 3 * GIB, GIB, True),
     ],
 )
 def test_with_a_base_what_has_changed_is_to_be_seen(
-    document, row, over, comparison, status, base_bytes, growth_bytes, expected
+    document, row, over, comparison, status, allowed, base_bytes, growth_bytes, expected
 ):
-    known = comparison(status=status, base_bytes=base_bytes, growth_bytes=growth_bytes, findings=[])
+    known = comparison(
+        status=status, allowed=allowed, base_bytes=base_bytes, growth_bytes=growth_bytes, findings=[]
+    )
 
-    test = over if status in ("still-over", "waived") else row
+    test = over if allowed else row
 
     assert is_notable(document(test(comparison=known), comparison=AGAINST_MAIN)) is expected
 
@@ -272,8 +277,8 @@ def test_with_a_base_failures_and_new_skips_are_to_be_seen_and_old_skips_are_not
 
 
 def test_what_has_changed_comes_before_what_is_over_since_before(document, row, over, comparison):
-    old = over("a", comparison=comparison(status="still-over", growth_bytes=0))
-    shrunk = row("b", comparison=comparison(status="shrunk", growth_bytes=-GIB))
+    old = over("a", comparison=comparison(status="unchanged", allowed=True, growth_bytes=0))
+    shrunk = row("b", comparison=comparison(status="shrunk", allowed=None, growth_bytes=-GIB))
     found = reported_tests(document(old, row("c"), shrunk, over("d")))
 
     assert [one.result.nodeid for one in found] == ["d", "b", "a", "c"]

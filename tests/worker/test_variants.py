@@ -47,7 +47,7 @@ def told(*answers):
     asked = Asked(*answers)
     answer = ask_with_variants(asked, REQUEST)
     report = answer.report
-    return report.peak_bytes // MIB, [one.kind for one in report.caveats], asked.requests
+    return report.peak_bytes // MIB, [one.cause for one in report.caveats], asked.requests
 
 
 def test_a_test_that_read_nothing_runs_once():
@@ -57,7 +57,7 @@ def test_a_test_that_read_nothing_runs_once():
 def test_who_waits_for_values_of_other_ranks_is_varied_when_it_has_them():
     _, kinds, requests = told(traced(4, LOSS, unheard=(1,)), traced(9, LOSS))
 
-    assert (kinds, requests) == ([LOSS.kind], [REQUEST])
+    assert (kinds, requests) == ([LOSS.cause], [REQUEST])
 
 
 def test_where_both_agree_nothing_is_assumed_and_only_the_first_leaves_a_snapshot():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import fnmatch
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,13 +11,12 @@ from typing import Any, Final
 from ..components import METRICS
 from ..errors import UsageMistake
 from ..names import ADVICES, AUTO, OFF, ON, SNAPSHOTS
-from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
 from ..user_input.files import toml_nodes
-from ..user_input.kinds import FLAG, choice, list_of, number, parsed, several, text
+from ..user_input.kinds import FLAG, choice, list_of, number, text
 from ..user_input.kinds import TABLE as ANY_TABLE
 from ..user_input.nodes import TOML, Mistakes, Node, Syntax
-from .budget import CARD_NAME, GIB, GROWTH
+from .budget import CARD_NAME, GROWTH
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -32,49 +29,6 @@ _OPTION: Final = Syntax("--membudget-{}={}", "{}={}", str)
 
 #: The card that is modelled if none is named; its size then limits nothing.
 DEFAULT_GPU: Final = "H100-80GB"
-
-
-def _day(written: object) -> datetime.date:
-    if isinstance(written, datetime.datetime):
-        return written.date()
-    if isinstance(written, datetime.date):
-        return written
-    try:
-        return datetime.date.fromisoformat(str(written))
-    except ValueError:
-        raise ValueError("write a day, as in expires = 2026-12-31") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Waiver:
-    """A test that may be over budget, or grow, up to a ceiling and until a day."""
-
-    test: str = described(text("tests/test_a.py::test_b"), "A node id, or a pattern with `*` and `?`.")
-    ceiling_gib: float = described(GIB, "What the test may take, GiB, instead of its budget.")
-    reason: str = described(text("a new optimizer"), "Why; shown with the test.")
-    expires: datetime.date = described(parsed("day", _day), "The last day on which it holds.")
-
-    @property
-    def ceiling_bytes(self) -> int:
-        """``ceiling_gib`` in bytes."""
-        return bytes_of_gib(self.ceiling_gib)
-
-    def covers(self, nodeid: str) -> bool:
-        """Whether it applies to the test ``nodeid``; brackets of parameters are literal."""
-        return nodeid == self.test or fnmatch.fnmatchcase(nodeid, self.test.replace("[", "[[]"))
-
-    def has_expired(self, today: datetime.date) -> bool:
-        """Whether its last day has passed."""
-        return today > self.expires
-
-
-WAIVER: Final[Table] = table_of(Waiver, "key")
-_WAIVER_EXAMPLE: Final = {
-    "test": "tests/test_a.py::test_b",
-    "ceiling_gib": 44,
-    "reason": "a new optimizer",
-    "expires": datetime.date(2026, 12, 31),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +79,6 @@ class Settings:
         "GPU skip nothing.",
         False,
     )
-    waivers: tuple[Waiver, ...] = described(
-        several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", ()
-    )
     measure: str = AUTO
     """``--membudget-measure``, as ``cache``: of the command line alone."""
     cache: str = ON
@@ -139,6 +90,7 @@ class Settings:
 
 _GONE: Final = {
     "max_disagreement": "a measurement that differs by 5% is always reported; leave it out",
+    "waivers": "write an entry of the test in membudget.lock.yaml: bytes, until and reason",
     "processes": "as many tests are estimated at once as there are processors; leave it out",
     "gpus_file": "write the cards below [tool.membudget.gpus]",
     "measure": "write the option --membudget-measure, or addopts in pytest's settings",
@@ -161,8 +113,6 @@ def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
             known = SETTINGS.by_name.get(name)
             values[name] = known.kind.read(option, name, mistakes) if known is not None else value
     mistakes.raise_all()
-    if "waivers" in values:
-        values["waivers"] = tuple(Waiver(**waiver) for waiver in values["waivers"])
     return Settings(**values)
 
 

@@ -51,7 +51,7 @@ _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 _XDISTS_OWN = "no:terminal"
 #: Settings that only affect what is done with an estimate; the worker's device is a separate fact.
 _JUDGING = frozenset([
-    "measure", "max_growth", "tolerance", "timeout", "cache", "waivers", "strict", "tests",
+    "measure", "max_growth", "tolerance", "timeout", "cache", "strict", "tests",
     "lift_cuda_skips", "advice", "snapshots"
 ])  # fmt: skip
 

@@ -1,24 +1,21 @@
-"""Compares a session's results with a commit, an environment or a stored report, and applies waivers."""
+"""Compares a session's results with a commit, an environment or a stored report."""
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..budgets.settings import TABLE, Waiver
-from ..budgets.verdict import ERROR, NO_MEMORY, OVER, SKIPPED
-from ..results.comparison import EXPIRED, WAIVED, BaseName, ComparedSession, UnusedWaiver
+from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
+from ..results.comparison import BaseName, ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
 from .base.exchange import Base, Exchange, Facts, Head, Invocation, base_without_figures, own_facts
 from .base.run import BaseRun
 from .base.sources import BaseSource, EnvironmentSource, Source, StoredReport
 from .places import import_roots
-from .strictness import strictly, unchecked_in
-from .verdicts import above_ceiling, compared, with_waiver
+from .verdicts import compared
 
 #: Seconds for the base's session in addition to the time limits of its tests.
 _START = 120.0
@@ -30,7 +27,6 @@ class Comparing:
     def __init__(
         self,
         source: Source | None,
-        waivers: tuple[Waiver, ...] = (),
         invocation: Invocation | None = None,
         timeout: float = 0.0,
         *,
@@ -41,9 +37,7 @@ class Comparing:
         ``facts``: those of the head.
         """
         self.source = source
-        self._waivers = waivers
         self._timeout = timeout
-        self._today = datetime.date.today()
         self._tests = 0
         self._base = source.base if isinstance(source, StoredReport) else None
         self._run: BaseRun | None = None
@@ -80,29 +74,18 @@ class Comparing:
 
     def compare(self, result: TestResult) -> TestResult:
         """``result`` with its comparison, if there is one; waits for the base's run."""
-        if result.verdict in (ERROR, SKIPPED, NO_MEMORY):
+        if self.source is None or result.verdict in (ERROR, SKIPPED, NO_MEMORY):
             return result
-        comparison = None
-        if self.source is not None:
-            base = self._known(_START + LONGEST * self._timeout * (self._tests + 1))
-            before = base.results.get(result.nodeid)
-            trouble = base.trouble_of(result.nodeid) if before is None else ""
-            comparison = compared(result, before, (self._facts(), base.facts), trouble)
-        waiver = waiver_for(result.nodeid, self._waivers)
-        found = with_comparison(result, with_waiver(comparison, result, waiver, self._today))
-        too_low = above_ceiling(result.figure.peak_bytes, waiver) if waiver and result.figure else ""
-        is_over = found.verdict == OVER and found.exceeds and too_low
-        return replace(found, reason=f"{found.reason}; {too_low}") if is_over else found
-
-    def strictly(self, result: TestResult) -> TestResult:
-        """``result`` with ``--membudget-strict`` applied: an error if it would pass unchecked."""
-        return strictly(result, waiver_for(result.nodeid, self._waivers), self._today)
+        base = self._known(_START + LONGEST * self._timeout * (self._tests + 1))
+        before = base.results.get(result.nodeid)
+        trouble = base.trouble_of(result.nodeid) if before is None else ""
+        return with_comparison(result, compared(result, before, (self._facts(), base.facts), trouble))
 
     def session(
         self, results: Sequence[TestResult], *, is_whole: bool, lists_removed: bool
     ) -> ComparedSession | None:
-        """The comparison of the whole session; None without a base and waivers."""
-        if self.source is None and not self._waivers:
+        """The comparison of the whole session; None without a base."""
+        if self.source is None:
             return None
         base = self._known()  # an interrupted session does not wait for it
         removed = base.removed if lists_removed else ()
@@ -112,10 +95,9 @@ class Comparing:
         with_figures = {nodeid for nodeid, result in base.results.items() if result.figure is not None}
         skipped = (result.nodeid for result in results if result.verdict == SKIPPED)
         return ComparedSession(
-            BaseName(self.source.ref, self.source.commit) if self.source is not None else BaseName(""),
+            BaseName(self.source.ref, self.source.commit),
             removed=removed,
             skipped=tuple(nodeid for nodeid in skipped if nodeid in with_figures),
-            unused_waivers=unused_waivers(self._waivers, results, self._today, is_whole=is_whole),
             distributions=base.facts.version_changes(self._facts()),
         )
 
@@ -135,31 +117,3 @@ class Comparing:
             elif seconds:
                 self._base = base_without_figures(self._exchange.complaint())
         return self._base or Base()
-
-
-def waiver_for(nodeid: str, waivers: Iterable[Waiver]) -> Waiver | None:
-    """The waiver of the test ``nodeid``: an exact name before a pattern, then the last to expire."""
-    covering = [waiver for waiver in waivers if waiver.covers(nodeid)]
-    return max(covering, key=lambda waiver: (waiver.test == nodeid, waiver.expires), default=None)
-
-
-def unused_waivers(
-    waivers: Iterable[Waiver], results: Iterable[TestResult], today: datetime.date, *, is_whole: bool
-) -> tuple[UnusedWaiver, ...]:
-    """The waivers that no test needed, each with the reason.
-
-    ``is_whole``: all tests were run; otherwise waivers of tests that were not run are not reported.
-    """
-    results = list(results)
-    found = []
-    for waiver in waivers:
-        covered = [result for result in results if waiver.covers(result.nodeid)]
-        is_needed = any(
-            one.exceeds or one.status in (WAIVED, EXPIRED) or [*unchecked_in(one)] for one in covered
-        )
-        if is_needed or not (covered or is_whole):
-            continue
-        expired = f"; it expired on {waiver.expires}" if waiver.has_expired(today) else ""
-        why = "its test needs none" if covered else "there is no such test with a budget"
-        found.append(UnusedWaiver(waiver.test, f"{why}{expired}; take it out of {TABLE} waivers"))
-    return tuple(found)

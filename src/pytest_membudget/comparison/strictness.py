@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from ..budgets.settings import TABLE, Waiver
-from ..budgets.verdict import ERROR, SKIPPED, UNDECIDED, UNSET, WITHIN
-from ..results.comparison import (
-    NEW,
-    NOT_COMPARABLE,
-    OUTDATED,
-    STILL_OVER,
-    UNCHANGED,
-    UPDATE_COMMAND,
-    WAIVED,
-    Comparison,
-)
+from ..budgets.verdict import ERROR, OVER, SKIPPED, UNDECIDED, UNSET, WITHIN
+from ..results.comparison import LOCK_FILE, NEW, NOT_COMPARABLE, UPDATE_COMMAND
 from ..results.test_result import TestResult
 
 #: Most reasons that one test's message has; report.json has the rest.
@@ -29,7 +18,8 @@ _UNDECIDED_REMEDY: Final = (
     "or write a larger budget"
 )
 _LAST: Final = (
-    f"Or give the test a waiver with a reason in {TABLE}, or leave --membudget-strict and strict = true out."
+    f"Or give the test an entry in {LOCK_FILE} with until and reason, or leave --membudget-strict and "
+    "strict = true out."
 )
 
 
@@ -44,10 +34,10 @@ def unchecked_in(result: TestResult) -> Iterator[tuple[str, str]]:
         yield result.reason, remedy
     elif result.verdict == ERROR and result.raised:  # an xfail mark may expect it
         yield result.reason, "let the test run to its end"
-    elif result.verdict == WITHIN or result.status == STILL_OVER:
+    elif result.verdict == WITHIN or (result.verdict == OVER and not result.exceeds):
         for caveat in result.unchecked_caveats:
-            yield caveat.text, caveat.kind.remedy
-        if result.lock is not None and result.lock.status in OUTDATED:
+            yield caveat.text, caveat.cause.remedy
+        if result.lock is not None and result.lock.is_outdated:
             yield result.lock.reason, f"update the file: {UPDATE_COMMAND}"
         yield from _growth_unchecked(result)
 
@@ -64,19 +54,16 @@ def _growth_unchecked(result: TestResult) -> Iterator[tuple[str, str]]:
         yield why, f"write {result.limit_to_write} too, or compare from the next commit on"
 
 
-def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) -> TestResult:
-    """``result`` with ``--membudget-strict`` applied. The test's ``waiver`` excuses what is not checked."""
+def strictly(result: TestResult) -> TestResult:
+    """``result`` with ``--membudget-strict`` applied. Its entry in the lock file may excuse it."""
     found = [*unchecked_in(result)]
     if not found:
         return result
     if result.verdict == ERROR:
         return replace(result, without_strict=ERROR)
     first, _ = found[0]
-    peak_bytes = max((report.peak_bytes for report in result.estimates), default=0)
-    if waiver is not None and not waiver.has_expired(today) and peak_bytes <= waiver.ceiling_bytes:
-        reason = f"{waiver.reason} (not checked, until {waiver.expires}): {first}"
-        known = result.comparison or Comparison(UNCHANGED)
-        return replace(result, comparison=replace(known, status=WAIVED, reason=reason))
+    if result.lock is not None and result.lock.excuses:
+        return result
     more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
     return replace(
         result,

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ..budgets.budget import Budget, parse_growth
-from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, OVER, SKIPPED, suggested_gib
 from ..memory_report import MemoryReport
 from ..results.comparison import (
-    EXPIRED,
     GROWN,
     NEW,
-    NEW_OVER,
     NOT_COMPARABLE,
     SHRUNK,
-    STILL_OVER,
     UNCHANGED,
-    WAIVED,
     Comparison,
     Finding,
     VersionChange,
@@ -48,8 +42,7 @@ def compared(
     if trouble:
         return Comparison(NOT_COMPARABLE, trouble, head_bytes=head_bytes)
     if base is None:
-        status = NEW_OVER if head.verdict == OVER else NEW
-        return Comparison(status, "the base does not have this test", head_bytes=head_bytes)
+        return Comparison(NEW, "the base does not have this test", head_bytes=head_bytes)
     pair = _comparable(head, base, facts)
     if isinstance(pair, str):
         return Comparison(NOT_COMPARABLE, pair, head_bytes=head_bytes)
@@ -101,52 +94,32 @@ def _judged(
     text = growth_text(growth_bytes, base_bytes)
     is_over, was_over = head.verdict == OVER, base.verdict == OVER
     written = head.budget.max_growth if head.budget is not None else None
-    if is_over and not was_over:
-        return Comparison(NEW_OVER, text if growth_bytes else "its budget was larger at the base")
     if written is not None and growth_bytes > parse_growth(written).allowed_bytes(base_bytes):
-        return Comparison(GROWN, f"{text}; max_growth={written!r} allows less")
+        return Comparison(GROWN, f"{text}; max_growth={written!r} allows less", allowed=False)
     more_bytes = _held_growth(head_figure, base_figure)
     if written is not None and more_bytes > parse_growth(written).allowed_bytes(base_figure.held_bytes or 0):
         held = f"holds {gib_text(more_bytes)} more than at the base when its body ends"
-        return Comparison(GROWN, f"{held}; max_growth={written!r} allows less")
-    if written is None and is_over and growth_bytes > 0:  # a test over its budget may not grow
-        return Comparison(GROWN, f"over budget at the base already, and {text}")
+        return Comparison(GROWN, f"{held}; max_growth={written!r} allows less", allowed=False)
+    if written is None and was_over and is_over and growth_bytes > 0:  # over its budget it may not grow
+        return Comparison(GROWN, f"over budget at the base already, and {text}", allowed=False)
+    status = _status(growth_bytes, base_bytes)
+    if is_over and was_over:
+        return Comparison(status, f"over budget at the base too; {text}", allowed=True)
     if is_over:
-        return Comparison(STILL_OVER, f"over budget at the base too; {text}")
-    if -growth_bytes > base_bytes * _SHRUNK_SHARE:
+        return Comparison(status, text if growth_bytes else "its budget was larger at the base")
+    if status == SHRUNK:
         gib = head.budget.gib if head.budget is not None else None
         enough = suggested_gib(head_figure.peak_bytes)
         is_tighter = gib is not None and 0 < enough < gib
         return Comparison(SHRUNK, text, suggested_gib=enough if is_tighter else None)
     allowed = f", which max_growth={written!r} allows" if written is not None else ""
-    return Comparison(UNCHANGED, f"{text}{allowed}" if growth_bytes else "")
+    return Comparison(status, f"{text}{allowed}" if growth_bytes else "")
 
 
-def with_waiver(
-    comparison: Comparison | None, head: TestResult, waiver: Waiver | None, today: datetime.date
-) -> Comparison | None:
-    """``comparison`` with ``waiver`` applied; it changes only tests that would fail or are over."""
-    fails = comparison is not None and comparison.status in (NEW_OVER, GROWN, STILL_OVER)
-    if waiver is None or not (fails or head.verdict == OVER):
-        return comparison
-    figures = _figures(head)
-    known = comparison or Comparison(NEW_OVER, head_bytes=figures[-1].peak_bytes if figures else None)
-    too_low = above_ceiling(known.head_bytes or 0, waiver)
-    if too_low:
-        return replace(known, reason="; ".join(filter(None, (known.reason, too_low))))
-    if waiver.has_expired(today):
-        reason = f"its waiver ({waiver.reason}) expired on {waiver.expires}"
-        return replace(known, status=EXPIRED, reason=reason)
-    reason = f"{waiver.reason} (up to {waiver.ceiling_gib:g} GiB until {waiver.expires})"
-    return replace(known, status=WAIVED, reason=reason)
-
-
-def above_ceiling(size_bytes: int, waiver: Waiver) -> str:
-    """By how much ``size_bytes`` are more than ``waiver`` excuses; empty where they are not."""
-    excess_bytes = size_bytes - waiver.ceiling_bytes
-    if excess_bytes <= 0:
-        return ""
-    return f"{gib_text(excess_bytes)} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
+def _status(growth_bytes: int, base_bytes: int) -> str:
+    if growth_bytes > 0:
+        return GROWN
+    return SHRUNK if -growth_bytes > base_bytes * _SHRUNK_SHARE else UNCHANGED
 
 
 def _figures(result: TestResult) -> list[MemoryReport]:

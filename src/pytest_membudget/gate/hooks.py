@@ -69,7 +69,7 @@ class Gate:
         asked = settings.snapshots
         of_all, of_over = (self._report_folder if asked == of else None for of in (ALL, OVER_ALONE))
         self._estimators = choose_estimators(config, settings, start, of_all)
-        self._comparing = Comparing(source, settings.waivers, start, settings.timeout)
+        self._comparing = Comparing(source, start, settings.timeout)
         self.session = BudgetSession(settings, self._estimators, self._comparing, locking, of_over)
         self._locking = locking
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -19,13 +20,12 @@ from ..errors import UsageMistake
 from ..reporting.causes import signed_size
 from ..results.comparison import (
     GROWN,
-    KEPT,
     LOCK_FILE,
     NEW,
     NOT_COMPARABLE,
     RAISE_COMMAND,
-    RECORDED,
     SHRUNK,
+    UNCHANGED,
     UPDATE_COMMAND,
     LockCheck,
     LockEntry,
@@ -49,7 +49,7 @@ _KEYS: Final = ("version", "tests")
 _ENTRY: Final = table_of(LockEntry, "key")
 _HEAD: Final = f"""\
 # GPU memory in bytes of the tests whose marks have no `gib`; `pytest --membudget` compares with it.
-# Written by `{UPDATE_COMMAND}`.
+# Written by `{UPDATE_COMMAND}`. An entry with `bytes`, `until` and `reason` is written by hand.
 version: {VERSION}
 tests:
 """
@@ -66,6 +66,7 @@ class Rules:
     """The version of torch of this session."""
     mode: str | None = None
     """``UPDATE``, ``RAISE``, or None where the file is only read."""
+    today: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
 
 class Locking:
@@ -97,11 +98,11 @@ class Locking:
             names = ", ".join(sorted(stale)[:_NAMED])
             more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
             line = f"{LOCK_FILE}: no test with a budget for {names}{more}; run {UPDATE_COMMAND}"
-            return [line] if stale else []
-        recorded = {one.nodeid: one.lock.entry for one in results if one.lock and one.lock.status == RECORDED}
+            return [*([line] if stale else []), *_idle_lines(results)]
+        recorded = {one.nodeid: one.lock.entry for one in results if one.lock and one.lock.recorded}
         written = {nodeid: entry for nodeid, entry in recorded.items() if entry is not None}
         with_gib = {one.nodeid for one in results if one.budget is not None and one.budget.gib is not None}
-        removed = stale | (with_gib & {*entries})
+        removed = stale | (with_gib & {nodeid for nodeid, entry in entries.items() if entry.until is None})
         if not (written or removed):
             return [f"{LOCK_FILE}: nothing to update"]
         try:
@@ -115,12 +116,14 @@ class Locking:
 def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> LockCheck | None:
     """Compare ``result`` with ``entry``; if that is not possible, say why. None if it has no place there."""
     now = _entry_of(result, rules)
+    if entry is not None and entry.until is not None and (now is None or rules.mode != RAISE):
+        return _for_a_while(result, entry, entry.until, rules)
     if now is None:
         return None
     if entry is None:
         if rules.mode is None:
             return LockCheck(NEW, f"no entry in {LOCK_FILE}; run {UPDATE_COMMAND}")
-        return _recorded(now, "new", rules)
+        return _recorded(NEW, now, "new", rules)
     difference = _difference(entry, now)
     if difference and rules.mode is None:
         reason = f"not compared with {LOCK_FILE}: {difference}; run {UPDATE_COMMAND}"
@@ -141,14 +144,43 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
         return LockCheck(GROWN, reason, entry, limit_bytes, changes)
     is_no_more = now.bytes <= entry.bytes and _more_held(entry, now) <= 0
     if rules.mode is not None and now != entry and (difference or is_no_more):
-        return _recorded(now, f"was {gib_text(entry.bytes)}", rules)
+        return _recorded(SHRUNK, now, f"was {gib_text(entry.bytes)}", rules)
     if rules.mode == RAISE and now != entry:
-        return _recorded(now, f"raised from {gib_text(entry.bytes)}", rules)
+        return _recorded(GROWN, now, f"raised from {gib_text(entry.bytes)}", rules)
     if entry.bytes - now.bytes > allowed_bytes:
         less = share_text(now.bytes - entry.bytes, entry.bytes)
         reason = f"takes {less} less than its entry in {LOCK_FILE}; run {UPDATE_COMMAND}"
         return LockCheck(SHRUNK, reason, entry, limit_bytes)
-    return LockCheck(KEPT, f"as in {LOCK_FILE}", entry, limit_bytes)
+    return LockCheck(UNCHANGED, f"as in {LOCK_FILE}", entry, limit_bytes)
+
+
+def _for_a_while(result: TestResult, entry: LockEntry, until: str, rules: Rules) -> LockCheck:
+    """Compare ``result`` with an entry that holds up to a day, in place of its budget."""
+    size_bytes = result.figure.peak_bytes if result.figure is not None else 0
+    limit_bytes = entry.bytes + rules.tolerance.allowed_bytes(entry.bytes)
+    if size_bytes > limit_bytes:
+        more = gib_text(size_bytes - entry.bytes)
+        reason = f"{more} more than its entry in {LOCK_FILE} allows until {until}"
+        return LockCheck(GROWN, reason, entry, limit_bytes, excuses=False)
+    if rules.today > until:
+        reason = f"its entry in {LOCK_FILE} ({entry.reason}) held until {until}"
+        return LockCheck(UNCHANGED, reason, entry, limit_bytes, excuses=False)
+    reason = f"{entry.reason} (up to {gib_text(entry.bytes)} until {until})"
+    return LockCheck(UNCHANGED, reason, entry, limit_bytes, excuses=True)
+
+
+def _idle_lines(results: Sequence[TestResult]) -> list[str]:
+    """A line for each entry that excuses a test which is within its budget and was checked."""
+    return [
+        f"{LOCK_FILE}: {one.nodeid} keeps to its budget without its entry; take the entry out"
+        for one in results
+        if one.lock is not None
+        and one.lock.excuses is not None
+        and (one.verdict, one.excused_until) == (WITHIN, None)
+        and not (one.fails or one.unchecked_caveats)
+        and one.budget is not None
+        and one.budget.gib is not None
+    ]
 
 
 def _more_held(entry: LockEntry, now: LockEntry) -> int:
@@ -176,9 +208,9 @@ def _entry_of(result: TestResult, rules: Rules) -> LockEntry | None:
     )
 
 
-def _recorded(now: LockEntry, how: str, rules: Rules) -> LockCheck:
+def _recorded(status: str, now: LockEntry, how: str, rules: Rules) -> LockCheck:
     limit_bytes = now.bytes + rules.tolerance.allowed_bytes(now.bytes)
-    return LockCheck(RECORDED, f"recorded in {LOCK_FILE}: {how}", now, limit_bytes)
+    return LockCheck(status, f"recorded in {LOCK_FILE}: {how}", now, limit_bytes, recorded=True)
 
 
 def _difference(entry: LockEntry, now: LockEntry) -> str:
@@ -189,7 +221,7 @@ def _difference(entry: LockEntry, now: LockEntry) -> str:
 
 def _grown_text(result: TestResult, entry: LockEntry, now: LockEntry) -> str:
     figure = result.worst_estimate
-    rank = f"rank {figure.rank} of {now.gpus}: " if figure is not None and now.gpus > 1 else ""
+    rank = f"rank {figure.rank} of {now.gpus}: " if figure is not None and (now.gpus or 1) > 1 else ""
     changes = component_changes(now.components, entry.components).items()
     grew = ", ".join([f"{name} +{gib_text(size)}" for name, size in changes if size > 0][:2])
     more = share_text(now.bytes - entry.bytes, entry.bytes)
@@ -236,8 +268,11 @@ def _read_entry(nodeid: str, node: Node, mistakes: Mistakes) -> LockEntry | None
     if values is UNREADABLE:
         return None
     entry = LockEntry(**values)
+    needed = ("until", "reason") if entry.until or entry.reason else (*_FACTS, "components")
+    for name in (name for name in needed if name not in values):
+        mistakes.add(node, f"{nodeid}.{name} is missing: {_ENTRY.by_name[name].doc}")
     total = sum(entry.components.values())
-    if total != entry.bytes:
+    if total != entry.bytes and entry.until is None:
         mistakes.refuse(
             node.value["bytes"], "bytes", f"the components add up to {total}; run {UPDATE_COMMAND}=raise"
         )
@@ -283,7 +318,7 @@ def lock_text(entries: Mapping[str, LockEntry]) -> str:
 
 
 def _written(entry: LockEntry) -> dict[str, Any]:
-    return {name: value for name, value in entry.to_json().items() if value is not None}
+    return {name: value for name, value in entry.to_json().items() if value is not None and value != {}}
 
 
 def _with_unit(line: re.Match[str]) -> str:

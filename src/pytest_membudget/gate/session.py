@@ -14,6 +14,7 @@ from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, NO_MEMORY, NOTHING_ALLOCATED, OVER, SKIPPED, UNSET, WITHIN, Verdict
 from ..comparison.comparing import Comparing
+from ..comparison.strictness import strictly
 from ..errors import MembudgetError
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
@@ -104,7 +105,7 @@ class BudgetSession:
             progress(number, item.nodeid)
             result = self.result_of(item)
             # with a base the comparison comes first: growth needs no advice
-            if self._comparing.source is None and self._comparing.compare(result).exceeds:
+            if self._comparing.source is None and self._locking.check(result).exceeds:
                 result = item.stash[_RESULT] = self._advised(item, result, partial(progress, number))
             self.results.estimated(result)
 
@@ -129,7 +130,7 @@ class BudgetSession:
 
     def strict(self, result: TestResult) -> TestResult:
         """``result`` with ``--membudget-strict`` applied: what passes unchecked fails."""
-        return self._comparing.strictly(result) if self._settings.strict else result
+        return strictly(result) if self._settings.strict else result
 
     def settle_unrun(self, items: Sequence[pytest.Item]) -> None:
         """Record results under ``--collect-only``, where pytest neither evaluates marks nor makes reports."""
@@ -200,7 +201,8 @@ class BudgetSession:
 
     def skipped(self, item: pytest.Item, reason: str) -> TestResult:
         """The result of a test that pytest skips for ``reason``."""
-        return self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, reason)))
+        result = self.without_estimate(item, SKIPPED, unchecked_text(item, reason))
+        return self.strict(self._locking.check(result))
 
     def ended(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
         """The result of a test that was skipped, or failed, before it could be estimated."""

@@ -16,9 +16,9 @@ from ..memory_report import MemoryReport, Timeline
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 from ..units import MIB
+from . import first_schema
 
-#: The first and only version so far.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = first_schema.VERSION + 1
 #: A report of a thousand tests with timelines is smaller; a larger file is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
 
@@ -47,8 +47,6 @@ class Git(JsonObject):
     """The repository of the tests."""
 
     head: str | None = None
-    base: str | None = None
-    """The commit that is compared with."""
     dirty: bool | None = None
     """Whether tracked files differ from the commit."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +93,9 @@ def checked_document(value: object) -> Document:
     """``value`` as a report. Raises ``Misfit``, whose message begins with the key path."""
     if isinstance(value, dict) and type(value.get("schema_version")) is int:
         version = value["schema_version"]
-        if version != SCHEMA_VERSION:
+        if version == first_schema.VERSION:
+            first_schema.upgrade(value)
+        elif version != SCHEMA_VERSION:
             raise Misfit(f"must be {SCHEMA_VERSION}, which this version reads", version, "schema_version")
     document = Document.from_json(value, checked=True)
     if document.tool.testing:

@@ -9,18 +9,13 @@ from typing import Final
 
 from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN
 from ..results.comparison import (
-    EXPIRED,
     GROWN,
     NEW,
-    NEW_OVER,
     NOT_COMPARABLE,
-    OUTDATED,
     RAISE_COMMAND,
     SHRUNK,
-    STILL_OVER,
     UNCHANGED,
     UPDATE_COMMAND,
-    WAIVED,
     ComparedSession,
     versions_text,
 )
@@ -36,16 +31,13 @@ FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"
 #: The worst first.
 LEVELS = (FAILURE, WARNING, NOTICE, FINE)
 
+_GROWN_TOO_MUCH = (FAILURE, "grown too much")
 _BY_STATUS = {
-    NEW_OVER: (FAILURE, "over budget"),
-    GROWN: (FAILURE, "grown too much"),
-    EXPIRED: (FAILURE, "waiver expired"),
-    STILL_OVER: (WARNING, "over since before"),
-    NOT_COMPARABLE: (WARNING, "not comparable"),
-    WAIVED: (NOTICE, "waived"),
-    SHRUNK: (NOTICE, "shrunk"),
-    NEW: (NOTICE, "new"),
-    UNCHANGED: (FINE, "unchanged"),
+    GROWN: (NOTICE, "grown, and allowed"),
+    NOT_COMPARABLE: (WARNING, NOT_COMPARABLE),
+    SHRUNK: (NOTICE, SHRUNK),
+    NEW: (NOTICE, NEW),
+    UNCHANGED: (FINE, UNCHANGED),
 }
 _BY_VERDICT = {
     "over": (FAILURE, "over budget"),
@@ -55,10 +47,6 @@ _BY_VERDICT = {
     "skipped": (NOTICE, "skipped"),
     "within": (FINE, "within budget"),
 }
-#: Statuses of tests that are as at the base, unless they have grown.
-_AS_BEFORE = (UNCHANGED, STILL_OVER, WAIVED, EXPIRED)
-#: Statuses that apply to tests over budget, and without one, too.
-_KNOW_OVER = (NEW_OVER, GROWN, EXPIRED, STILL_OVER, WAIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +78,13 @@ class ReportedTest:
     @property
     def has_changed(self) -> bool:
         """Whether it is new, or takes more or less than at the base, or cannot be compared."""
-        is_as_before = self.result.status in (None, *_AS_BEFORE)
-        if self.result.status == WAIVED and self.result.since_base is None:
-            return True
-        return bool(self.result.growth_bytes) or not is_as_before
+        result = self.result
+        if result.status is None:
+            return result.excused_until is not None
+        is_new = (
+            result.verdict == OVER and result.comparison is not None and result.comparison.allowed is None
+        )
+        return bool(result.growth_bytes) or result.status != UNCHANGED or is_new
 
     @property
     def is_listed(self) -> bool:
@@ -111,7 +102,9 @@ class ReportedTest:
             said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
         elif result.verdict == UNSET:
             said.append(f"It has no limit{f': {code(result.lock.reason)}' if result.lock else ''}.")
-        elif status in (NOT_COMPARABLE, WAIVED, EXPIRED) and reason:
+        elif result.excused_until is not None and result.lock is not None:
+            said.append(f"{self.word.capitalize()}: {code(result.lock.reason)}.")
+        elif status == NOT_COMPARABLE and reason:
             said.append(f"{self.word.capitalize()}: {code(reason)}.")
         return " ".join(said)
 
@@ -153,7 +146,7 @@ class ReportedTest:
             return "Make its budget one that can be checked: a budget that was not is a failure."
         if result.has_outgrown_lock:
             return f"Undo the growth, or allow it: {RAISE_COMMAND}."
-        if result.lock is not None and result.lock.status in OUTDATED and self.level in (NOTICE, WARNING):
+        if result.lock is not None and result.lock.is_outdated and self.level in (NOTICE, WARNING):
             return f"Update the lock file: {UPDATE_COMMAND}."
         if self.word == UNDECIDED:
             return "Let a library run it (implementation: transformers, torchtitan, megatron or plain)."
@@ -163,10 +156,8 @@ class ReportedTest:
             suggested = result.comparison and result.comparison.suggested_gib
             pair = result.syntax.pair.format("gib", f"{suggested or 0:g}")
             return f"The budget can be tightened to {pair}." if suggested is not None else ""
-        if status == EXPIRED:
-            return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
-        if status == GROWN:
-            return f"Undo the growth{self._place(code)}, or allow it: max_growth, or a waiver with a reason."
+        if (self.level, self.word) == _GROWN_TOO_MUCH:
+            return f"Undo the growth{self._place(code)}, or allow it: max_growth, or an entry with until."
         return self._allowing(code) if self.level == FAILURE else ""
 
     def _allowing(self, code: Code) -> str:
@@ -215,22 +206,30 @@ def is_notable(document: Document) -> bool:
         return True
     if compared.base.ref:
         return any(one.level == FAILURE or one.has_changed for one in tests)
-    return bool(compared.unused_waivers) or any(one.is_listed for one in tests)
+    return any(one.is_listed for one in tests)
 
 
 def _reported(result: TestResult) -> ReportedTest:
-    verdict, status = result.verdict, result.status
-    level, word = _BY_VERDICT[verdict]
-    if status is not None and (
-        verdict == WITHIN or (verdict in (OVER, UNDECIDED, UNSET) and status in _KNOW_OVER)
+    level, word = _BY_VERDICT[result.verdict]
+    allowed = result.comparison.allowed if result.comparison is not None else None
+    if result.excused_until is not None:
+        level, word = (
+            NOTICE,
+            f"{result.verdict if result.verdict == OVER else GROWN} until {result.excused_until}",
+        )
+    elif result.exceeds and (allowed is False or result.has_outgrown_lock):
+        level, word = _GROWN_TOO_MUCH
+    elif result.verdict == OVER and not result.exceeds:
+        level, word = WARNING, "over since before"
+    elif result.verdict == WITHIN and result.status is not None:
+        level, word = _BY_STATUS[result.status]
+    if (
+        level == FINE
+        and result.lock is not None
+        and result.lock.status == SHRUNK
+        and not result.lock.recorded
     ):
-        level, word = _BY_STATUS[status]
-        if status == UNCHANGED and result.growth_bytes > 0:
-            level, word = NOTICE, "grown, and allowed"
-    if level == FINE and result.lock is not None and result.lock.status == SHRUNK:
-        level, word = NOTICE, "shrunk"
-    elif level == FAILURE and result.has_outgrown_lock:
-        level, word = _BY_STATUS[GROWN]
+        level, word = NOTICE, SHRUNK
     if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
     return ReportedTest(result, level, word)

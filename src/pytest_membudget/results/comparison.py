@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
@@ -11,30 +12,16 @@ from ..json_object import Count, Difference, JsonObject, Lines, Word, one_of
 from ..memory_report import Phase, Timeline
 from ..units import gib_text
 from ..user_input.fields import described
-from ..user_input.kinds import choice, number_table, text, whole
+from ..user_input.kinds import choice, number_table, parsed, text, whole
 
-NEW_OVER: Final = "new-over"
-STILL_OVER: Final = "still-over"
+NEW: Final = "new"
+REMOVED: Final = "removed"
 GROWN: Final = "grown"
 SHRUNK: Final = "shrunk"
-NEW: Final = "new"
 UNCHANGED: Final = "unchanged"
-NOT_COMPARABLE: Final = "not-comparable"
-WAIVED: Final = "waived"
-EXPIRED: Final = "expired-waiver"
-KEPT: Final = "kept"
-RECORDED: Final = "recorded"
-
-STATUSES: Final = (NEW_OVER, STILL_OVER, GROWN, SHRUNK, NEW, UNCHANGED, NOT_COMPARABLE, WAIVED, EXPIRED)
-FAILING: Final = (GROWN, EXPIRED)
-"""Statuses that fail a test within its budget."""
-EXCUSING: Final = (STILL_OVER, WAIVED)
-"""Statuses that pass a test over its budget."""
-LOCK_STATUSES: Final = (KEPT, GROWN, SHRUNK, NEW, NOT_COMPARABLE, RECORDED)
-HELD: Final = (KEPT, SHRUNK, RECORDED)
-"""With these the test takes no more than its entry allows."""
-OUTDATED: Final = (SHRUNK, NEW, NOT_COMPARABLE)
-"""With these the file needs an update."""
+NOT_COMPARABLE: Final = "not comparable"
+STATES: Final = (NEW, REMOVED, GROWN, SHRUNK, UNCHANGED, NOT_COMPARABLE)
+"""What has become of a test since the base, or since its entry in the lock file was written."""
 
 LOCK_FILE: Final = "membudget.lock.yaml"
 """In pytest's root folder, next to pyproject.toml."""
@@ -106,8 +93,11 @@ class VersionChange(JsonObject):
 class Comparison(JsonObject):
     """One test against the same test at the base."""
 
-    status: Annotated[str, one_of(STATUSES)]
+    status: Annotated[str, one_of(STATES)]
     reason: Lines = ""
+    allowed: bool | None = None
+    """False: the test fails by it, within its budget too. True: it passes, over its budget too, as it was at
+    the base. None: its verdict decides."""
     base_bytes: int | None = None
     """The base's peak; None where it cannot be compared."""
     head_bytes: int | None = None
@@ -135,19 +125,11 @@ class Comparison(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
-class UnusedWaiver(JsonObject):
-    """A waiver that no test needed."""
-
-    test: str
-    reason: Lines = ""
-
-
-@dataclass(frozen=True, slots=True)
 class BaseName(JsonObject):
     """What a session is compared with."""
 
     ref: str | None = None
-    """As the user named it; empty if there are waivers alone."""
+    """As the user named it."""
     commit: str | None = None
     """Where it is of git."""
 
@@ -161,7 +143,6 @@ class ComparedSession(JsonObject):
     """Node ids of the base's tests with budgets that the head does not have."""
     skipped: tuple[str, ...] = ()
     """Node ids of tests that are skipped and have a figure at the base."""
-    unused_waivers: tuple[UnusedWaiver, ...] = ()
     distributions: tuple[VersionChange, ...] = ()
     """Distributions with other versions than at the base; empty also if the base does not name its own."""
 
@@ -169,22 +150,36 @@ class ComparedSession(JsonObject):
 _SIZE: Final = whole(0, example=1073741824)
 
 
+def _day(written: object) -> str:
+    """A day as ISO 8601 has it, so that texts compare as days do."""
+    try:
+        return datetime.date.fromisoformat(str(written)).isoformat()
+    except ValueError:
+        raise ValueError("write a day, as in 2026-12-31") from None
+
+
 @dataclass(frozen=True, slots=True)
 class LockEntry(JsonObject):
     """What one test took, and what the figure was made with."""
 
     bytes: int = described(_SIZE, "The peak of `metric`, of the rank that takes most.")
-    metric: Word = described(choice(METRICS), "Which total it is.")
+    metric: Word | None = described(choice(METRICS), "Which total it is.", None)
     components: Mapping[Word, Difference] = described(
-        number_table(COMPONENTS, whole(-(2**63), example=1073741824), "component"), "They add up to `bytes`."
+        number_table(COMPONENTS, whole(-(2**63), example=1073741824), "component"),
+        "They add up to `bytes`.",
+        {},
     )
-    gpus: Count = described(whole(example=2), "How many ranks the test ran as.")
-    gpu: str = described(text("H100-80GB"), "The card that was modelled.")
-    device: str = described(text("stand-in"), "What it ran on.")
-    torch: str = described(text("2.13.0+cpu"), "The version of torch.")
+    gpus: Count | None = described(whole(example=2), "How many ranks the test ran as.", None)
+    gpu: str | None = described(text("H100-80GB"), "The card that was modelled.", None)
+    device: str | None = described(text("stand-in"), "What it ran on.", None)
+    torch: str | None = described(text("2.13.0+cpu"), "The version of torch.", None)
     held_bytes: int | None = described(
         _SIZE, "What is still allocated when the body has ended; not there where it is not known.", None
     )
+    until: str | None = described(
+        parsed("day", _day), "The last day on which the test may take `bytes`, in place of its budget.", None
+    )
+    reason: str | None = described(text("a new optimizer"), "Why it may, until then.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +188,7 @@ class LockCheck(JsonObject):
 
     required: ClassVar[tuple[str, ...]] = ("reason",)
 
-    status: Annotated[str, one_of(LOCK_STATUSES)]
+    status: Annotated[str, one_of(STATES)]
     reason: Lines = ""
     entry: LockEntry | None = None
     """Of the file; if the session records the figure, the new one. None for ``new``."""
@@ -201,6 +196,27 @@ class LockCheck(JsonObject):
     """What the entry allows; None if nothing was compared."""
     changes: tuple[str, ...] = ()
     """Of a test that has grown a line for each component that has changed, the largest change first."""
+    recorded: bool = False
+    """Whether the session has written the figure."""
+    excuses: bool | None = None
+    """Of an entry with a last day: whether it holds, in place of the budget."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the test takes no more than its entry allows."""
+        return self.recorded or self.status in (UNCHANGED, SHRUNK)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the file needs an update."""
+        return not self.recorded and self.status in (SHRUNK, NEW, NOT_COMPARABLE)
+
+    @property
+    def word(self) -> str:
+        """What the file says of the test, in a word or two."""
+        if self.excuses and self.entry is not None:
+            return f"until {self.entry.until}"
+        return "recorded" if self.recorded else self.status
 
 
 def growth_text(growth_bytes: int, base_bytes: int, than: str = "at the base") -> str:

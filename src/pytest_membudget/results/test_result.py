@@ -8,17 +8,19 @@ from typing import Annotated, Any, ClassVar, Final
 
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
-from ..caveats import METHOD, UNCHECKED, UNTRAINED, Caveat
+from ..caveats import METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
 from ..json_object import JsonObject, LineNumber, Lines, one_of
 from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax
 from .advice import Advice
 from .body_warning import BodyWarning
-from .comparison import EXCUSING, FAILING, GROWN, HELD, Comparison, Finding, LockCheck, versions_text
+from .comparison import GROWN, Comparison, Finding, LockCheck, versions_text
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
+#: The state of a test that has grown, and does not fail by it.
+ALLOWED_GROWTH: Final = f"{GROWN} and allowed"
 VerdictName = Annotated[str, one_of(VERDICTS)]
 
 
@@ -85,6 +87,13 @@ class TestResult(JsonObject):
         return self.comparison.status if self.comparison is not None else None
 
     @property
+    def state(self) -> str | None:
+        """What has become of it since the base, in words; None if nothing was compared."""
+        if self.comparison is not None and self.comparison.allowed:
+            return "over at the base too"
+        return ALLOWED_GROWTH if self.status == GROWN and not self.exceeds else self.status
+
+    @property
     def since_base(self) -> Comparison | None:
         """The comparison, if the base has a figure."""
         return self.comparison if self.comparison and self.comparison.base_bytes is not None else None
@@ -102,14 +111,29 @@ class TestResult(JsonObject):
     @property
     def has_outgrown_lock(self) -> bool:
         """Whether it takes more than its entry in the lock file."""
-        return self.lock is not None and self.lock.status == GROWN
+        return self.lock is not None and self.lock.status == GROWN and not self.lock.recorded
 
     @property
     def exceeds(self) -> bool:
         """Whether the test takes more than its budget allows, or more than at the base."""
+        return self._takes_more and not (self.lock is not None and self.lock.excuses)
+
+    @property
+    def _takes_more(self) -> bool:
+        allowed = self.comparison.allowed if self.comparison is not None else None
         if self.verdict == OVER:
-            return self.status not in EXCUSING
-        return self.verdict in (WITHIN, UNDECIDED) and self.status in FAILING
+            return allowed is not True
+        return self.verdict in (WITHIN, UNDECIDED) and allowed is False
+
+    @property
+    def excused_until(self) -> str | None:
+        """The last day on which its entry in the lock file lets it take more; None where it needs none."""
+        lock = self.lock
+        return (
+            lock.entry.until
+            if lock is not None and lock.excuses and lock.entry and self._takes_more
+            else None
+        )
 
     @property
     def fails(self) -> bool:
@@ -119,11 +143,10 @@ class TestResult(JsonObject):
     @property
     def reason_line(self) -> str:
         """Why the test ends as it does, in one line."""
-        if self.comparison is None or self.status not in FAILING:
+        if self.comparison is None or self.comparison.allowed is not False:
             return self.reason
-        text = "grown" if self.status == GROWN else "waiver expired"
         versions = versions_text(self.comparison.distributions)
-        return f"{text}{versions and f' with {versions}'}: {self.comparison.reason}"
+        return f"{GROWN}{versions and f' with {versions}'}: {self.comparison.reason}"
 
     @property
     def syntax(self) -> Syntax:
@@ -155,12 +178,12 @@ class TestResult(JsonObject):
     @property
     def unchecked_caveats(self) -> tuple[Caveat, ...]:
         """The caveats that ``--membudget-strict`` fails."""
-        return tuple(caveat for caveat in self.caveats if caveat.level == UNCHECKED)
+        return tuple(caveat for caveat in self.caveats if caveat.kind in (MISSING, UNCHECKED))
 
     @property
     def mark(self) -> str:
         """An asterisk if the test is within its budget and its estimate has caveats that count."""
-        rests = any(caveat.level != METHOD for caveat in self.caveats)
+        rests = any(caveat.kind != METHOD for caveat in self.caveats)
         return "*" if self.verdict == WITHIN and rests else ""
 
     @property
@@ -174,7 +197,7 @@ class TestResult(JsonObject):
     @property
     def is_untrained(self) -> bool:
         """Whether it has an optimizer, and no backward ran."""
-        return any(caveat.kind is UNTRAINED for caveat in self.caveats)
+        return any(caveat.cause is UNTRAINED for caveat in self.caveats)
 
     @property
     def worst_estimate(self) -> MemoryReport | None:
@@ -225,7 +248,9 @@ def with_measurement(result: TestResult, measured: TestResult) -> TestResult:
 def with_lock(result: TestResult, check: LockCheck) -> TestResult:
     """``result`` with its entry in the lock file, which limits what it may take."""
     locked = replace(result, lock=check)
-    if check.status == GROWN:
+    if check.excuses is False:
+        return _without_excuse(locked, check)
+    if check.status == GROWN and not check.recorded:
         changes = [f"  {change}" for change in check.changes]
         details = "\n".join(["What has changed since the lock file:", *changes])
         return replace(
@@ -233,9 +258,18 @@ def with_lock(result: TestResult, check: LockCheck) -> TestResult:
         )
     if result.verdict != UNSET:
         return locked
-    if check.status not in HELD:
+    if not check.holds:
         return replace(locked, reason=f"{result.reason}; {check.reason}")
     return replace(locked, verdict=WITHIN, reason=check.reason, limit_bytes=check.limit_bytes)
+
+
+def _without_excuse(locked: TestResult, check: LockCheck) -> TestResult:
+    """``locked``, whose entry no longer holds, or allows less: the budget decides, if there is one."""
+    if locked.verdict == OVER:
+        return replace(locked, reason=f"{locked.reason}; {check.reason}")
+    if locked.budget is None or locked.budget.gib is not None:
+        return locked
+    return replace(locked, verdict=OVER, reason=check.reason, limit_bytes=check.limit_bytes)
 
 
 def with_comparison(result: TestResult, comparison: Comparison | None) -> TestResult:

@@ -42,19 +42,21 @@ def test_a_line_of_an_installed_package_is_named_and_not_annotated(document, row
 
 
 @pytest.mark.parametrize(
-    ("status", "command"), [("still-over", "warning"), ("not-comparable", "warning"), ("shrunk", "notice")]
+    ("status", "allowed", "command"),
+    [("unchanged", True, "warning"), ("not comparable", None, "warning"), ("shrunk", None, "notice")],
 )
-def test_what_does_not_fail_is_no_error(document, row, over, comparison, root, status, command):
-    made = over() if status == "still-over" else row()
-    [line] = workflow_commands(
-        document({**made, "comparison": comparison(status=status)}), root=root
-    ).splitlines()
+def test_what_does_not_fail_is_no_error(document, row, over, comparison, root, status, allowed, command):
+    made = over() if allowed else row()
+    known = comparison(status=status, allowed=allowed)
+    [line] = workflow_commands(document({**made, "comparison": known}), root=root).splitlines()
     assert line.startswith(f"::{command} ")
 
 
-@pytest.mark.parametrize("status", ["new", "unchanged", "waived"])
+@pytest.mark.parametrize("status", ["new", "unchanged", "grown"])
 def test_what_needs_no_eye_is_not_annotated(document, row, comparison, root, status):
-    assert workflow_commands(document(row(comparison=comparison(status=status))), root=root) == ""
+    assert (
+        workflow_commands(document(row(comparison=comparison(status=status, allowed=None))), root=root) == ""
+    )
 
 
 def test_a_failure_that_is_expected_is_not_annotated(document, over, root):
@@ -92,15 +94,17 @@ def test_code_quality_has_what_fails_at_its_mark(document, row, over):
     )
     assert len(entry.pop("fingerprint")) == 64
     assert entry == {
-        "check_name": "membudget-over",
+        "check_name": "membudget-over-budget",
         "severity": "major",
         "location": {"path": "tests/test_memory.py", "lines": {"begin": 12}},
     }
 
 
 def test_what_is_over_since_before_is_minor(document, over, comparison):
-    [entry] = json.loads(code_quality(document(over(comparison=comparison(status="still-over")))))
-    assert (entry["severity"], entry["check_name"]) == ("minor", "membudget-still-over")
+    [entry] = json.loads(
+        code_quality(document(over(comparison=comparison(status="unchanged", allowed=True))))
+    )
+    assert (entry["severity"], entry["check_name"]) == ("minor", "membudget-over-since-before")
 
 
 def test_a_fingerprint_stays_when_lines_and_figures_change(document, over):

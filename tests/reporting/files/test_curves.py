@@ -57,7 +57,11 @@ def test_a_figure_that_has_not_changed_has_no_curve(repository, document, row):
     assert curves(folder, document(row(), row("new"), row("skipped", estimates=[])).tests) == ""
 
 
-@pytest.mark.parametrize("text", ["<<<<<<< a\n", "tests: 1\n", "- 1\n", f"tests:\n  {NOW}: 1\n", ""])
+#: What the test may take for a while, which is no figure.
+EXCUSE = f"tests:\n  {NOW}: {{bytes: 99, until: 2026-12-31, reason: a}}\n"
+
+
+@pytest.mark.parametrize("text", ["<<<<<<< a\n", "tests: 1\n", "- 1\n", f"tests:\n  {NOW}: 1\n", "", EXCUSE])
 def test_a_commit_whose_file_is_broken_is_passed_over(repository, document, row, text):
     folder = repository(lock(step=3), text, lock(step=2))
 

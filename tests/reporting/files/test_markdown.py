@@ -98,17 +98,18 @@ def test_what_is_installed_in_another_version_is_in_the_head(document, row, comp
 
 
 def test_what_could_not_be_compared_says_why(document, row, comparison):
-    other = comparison(status="not-comparable", reason="another card", base_bytes=None, findings=[])
+    other = comparison(
+        status="not comparable", allowed=None, reason="another card", base_bytes=None, findings=[]
+    )
     text = markdown(document(row("a::b", comparison=other)))
     assert "| not comparable: `another card` |" in text
 
 
-def test_what_is_gone_and_what_nothing_needs_is_listed(document, row):
-    beside = {"removed": [f"t::{n}" for n in range(12)], "unused_waivers": [{"test": "t::old"}]}
+def test_what_is_gone_is_listed(document, row):
+    beside = {"removed": [f"t::{n}" for n in range(12)]}
     text = markdown(document(row(), comparison=beside))
     assert "Removed since the base:\n\n- `t::0`" in text
     assert "- `t::9`\n- and 2 more" in text
-    assert "- `t::old`" in text
 
 
 def test_a_comment_is_found_again_by_its_first_line(document, row):

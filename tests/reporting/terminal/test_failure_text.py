@@ -87,8 +87,8 @@ def test_it_begins_with_the_verdict_and_the_place_of_the_mark(text):
 
 
 def test_what_was_taken_for_granted_and_what_is_not_modelled_is_listed(text):
-    granted = {"kind": "read", "text": "a.py:1 reads a bool value"}
-    said = text({"caveats": [granted, {"kind": "operator", "text": "a.py:2 aten::gru"}]})
+    granted = {"cause": "read", "text": "a.py:1 reads a bool value"}
+    said = text({"caveats": [granted, {"cause": "operator", "text": "a.py:2 aten::gru"}]})
 
     assert "a.py:1 reads a bool value" in said.partition("Taken for granted")[2]
     assert "a.py:2 aten::gru" in said.partition("Not modelled")[2]
@@ -178,7 +178,7 @@ def test_long_names_and_lines_are_cut_to_the_width(text, width):
 def test_what_is_taken_for_granted_is_folded_by_its_text(text):
     read = "reads a bool value (once): taken to be False"
     texts = [f"a.py:{n} {read}" for n in (1, 5, 9)] + [f"b.py:{n} {n} things" for n in range(20)]
-    said = text({"caveats": [{"kind": "read", "text": one} for one in texts]})
+    said = text({"caveats": [{"cause": "read", "text": one} for one in texts]})
     lines = block(said, "Taken for granted:")
 
     assert lines[0] == f"  a.py:1 and 2 more lines: {read}"
@@ -207,8 +207,8 @@ def test_a_body_that_raised_has_its_traceback_and_no_components(text):
 
 def test_a_body_that_raised_after_values_were_assumed_names_them_and_assume(text):
     caveats = [
-        {"kind": "read", "text": "a.py:2 reads an int64 value (once): taken to be 1"},
-        {"kind": "method", "text": "by the stand-in"},
+        {"cause": "read", "text": "a.py:2 reads an int64 value (once): taken to be 1"},
+        {"cause": "method", "text": "by the stand-in"},
     ]
     said = text({"caveats": caveats}, verdict="error", raised=True, reason="KeyError in call")
 

@@ -74,7 +74,7 @@ def code_quality(document: Document) -> str:
 
 def _entry(one: ReportedTest) -> dict[str, Any]:
     row = one.result
-    rule = f"membudget-{one.result.status or row.verdict}"
+    rule = f"membudget-{one.word.replace(' ', '-')}"
     path, line = place_in(f"{row.file}:{row.line}") or (row.file.lstrip("/"), 1)
     return {
         "description": _text(one),

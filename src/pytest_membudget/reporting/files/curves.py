@@ -50,8 +50,9 @@ def _history(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _row(result: TestResult, history: Sequence[tuple[str, dict[str, Any]]]) -> str:
     entries = [(day, tests[result.nodeid]) for day, tests in history if result.nodeid in tests]
-    points = [(day, entry["bytes"]) for day, entry in entries if isinstance(entry, dict) and "bytes" in entry]
-    points = [(day, size) for day, size in points if type(size) is int]
+    # what a test may take until a day is no figure of it
+    recorded = [(day, one) for day, one in entries if isinstance(one, dict) and "until" not in one]
+    points = [(day, one["bytes"]) for day, one in recorded if type(one.get("bytes")) is int]
     if result.figure is None or not points:
         return ""
     sizes = [*(size for _, size in points), result.figure.peak_bytes]

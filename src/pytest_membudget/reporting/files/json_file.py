@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -38,14 +37,13 @@ def write_report(
     ``comparison``: of the whole session with the base. ``testing``: estimates were given by
     ``pytest_membudget.testing``. ``strict``: what was not checked is a failure.
     """
-    base = comparison.base.commit if comparison is not None else None
     document = Document(
         tuple(results),
         comparison,
         strict=strict,
         tool=Tool(__version__, testing),
         torch=torch_of(os.environ),
-        git=replace(git_of(root, _places(results)), base=base),
+        git=git_of(root, _places(results)),
         distributions=installed_distributions(),
     ).to_json()
     if comparison is None:

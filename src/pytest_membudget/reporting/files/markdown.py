@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...errors import UsageMistake
 from ...memory_report import MemoryReport
-from ...results.comparison import ComparedSession, versions_text
+from ...results.comparison import NOT_COMPARABLE, ComparedSession, versions_text
 from ...units import gib_text
 from ..causes import Cause, cause_text, signed_growth, staying, title_of, trial_text
 from ..document import Document
@@ -25,7 +25,6 @@ _IN_FULL = 3
 _VERSIONS = 10
 _LONGEST_DETAILS = 4000
 _LONGEST_REASON = 200
-_WITH_REASON = ("not-comparable", "waived", "expired-waiver")
 _NO_BREAK = "\u00a0"
 _HEADERS = ("test", "takes", "base", "change", "budget", "largest component", "verdict")
 _ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
@@ -59,10 +58,8 @@ def markdown(
     for one in failing[:_IN_FULL]:
         parts.add(_first_aid(one, links))
     _add_table(parts, [one for one in found if one.is_listed], links)
-    unused = [waiver.test for waiver in compared.unused_waivers]
     parts.add(_list_of("Removed since the base", compared.removed))
     parts.add(_list_of("Skipped, and not at the base", compared.skipped))
-    parts.add(_list_of("Waivers that nothing needs: take them out of [tool.membudget]", unused))
     for one in found:
         if one.is_listed:
             parts.add(_why(one, links))
@@ -191,8 +188,11 @@ def _verdict(one: ReportedTest) -> str:
     reason = one.result.comparison.reason if one.result.comparison is not None else ""
     if one.over is not None and one.over.of and one.level == FAILURE:  # its budget has no column
         reason = one.result.reason
-    shown = reason and (reason is one.result.reason or one.result.status in _WITH_REASON)
-    return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word
+    if one.result.excused_until is not None and one.result.lock is not None:
+        reason = one.result.lock.reason
+    elif one.result.status != NOT_COMPARABLE and reason is not one.result.reason:
+        reason = ""
+    return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if reason else word
 
 
 def _largest(figure: MemoryReport | None) -> str:

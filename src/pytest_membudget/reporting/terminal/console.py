@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ...budgets.verdict import SKIPPED, UNDECIDED, UNSET
 from ...memory_report import MemoryReport
 from ...results.comparison import (
+    GROWN,
+    REMOVED,
     SHRUNK,
-    UNCHANGED,
-    WAIVED,
     ComparedSession,
     component_changes,
     growth_text,
@@ -57,7 +57,7 @@ def summary_lines(
     unchecked = {**skipped, **(skipped_files or {})}
     if rows:
         yield from table_lines(rows, not_run, width, paint, shows_all=is_verbose)
-    changed = [row for row in rows if row.status in (WAIVED, SHRUNK) or _is_allowed(row)]
+    changed = [row for row in rows if not row.fails and row.status in (SHRUNK, GROWN)]
     notable = [*legend(rows), *small_line(rows), *changed_lines(changed if lists_changes else [], width)]
     below = _lines_below(rows, unchecked, is_verbose=is_verbose)
     counts = _counts(rows, len(unchecked), len(not_run))
@@ -68,7 +68,7 @@ def _lines_below(
     rows: Sequence[TestResult], unchecked: Mapping[str, str], *, is_verbose: bool
 ) -> Iterator[str]:
     for row in rows:
-        if row.lock is not None and row.lock.status == SHRUNK:
+        if row.lock is not None and row.lock.status == SHRUNK and not row.lock.recorded:
             yield f"{SHRUNK}: {row.nodeid} {row.lock.reason}"
     for row in rows:
         if row.verdict == UNDECIDED:
@@ -92,7 +92,7 @@ def changed_lines(rows: Sequence[TestResult], width: int) -> Iterator[str]:
     for row, comparison in found[:_CHANGED]:
         growth = growth_text(comparison.growth_bytes, comparison.base_bytes or 0)
         versions = versions_text(comparison.distributions)
-        yield f"{_status_word(row)}: {row.nodeid} {growth}{versions and f', with {versions}'}"
+        yield f"{row.state}: {row.nodeid} {growth}{versions and f', with {versions}'}"
         yield from change_lines(comparison, width)
     if len(found) > _CHANGED:
         yield f"and {len(found) - _CHANGED} more that changed; report.json has all"
@@ -101,16 +101,6 @@ def changed_lines(rows: Sequence[TestResult], width: int) -> Iterator[str]:
 def _not_measured(rows: Sequence[TestResult]) -> Counter[str]:
     """How many tests were not measured, by reason."""
     return Counter(row.not_measured for row in rows if row.not_measured)
-
-
-def _is_allowed(row: TestResult) -> bool:
-    """Whether it has grown by no more than its mark allows."""
-    return row.status == UNCHANGED and row.growth_bytes > 0
-
-
-def _status_word(row: TestResult) -> str | None:
-    """The status in words; growth that the mark allows is not shown as unchanged."""
-    return "grown and allowed" if _is_allowed(row) else row.status
 
 
 def _counts(rows: Sequence[TestResult], unchecked: int, not_run: int) -> Iterator[str]:
@@ -123,11 +113,11 @@ def _counts(rows: Sequence[TestResult], unchecked: int, not_run: int) -> Iterato
     counts = [f"{within} within", f"{over} over", *more]
     yield f"{within + over + undecided + unset} estimated ({', '.join(counts)})"
     yield from _counted((failed, "without an estimate"))
-    locked = Counter(row.lock.status for row in rows if row.lock is not None)
+    locked = Counter(row.lock.word for row in rows if row.lock is not None)
     if locked:
         found = ", ".join(f"{count} {status}" for status, count in locked.items())
         yield f"{sum(locked.values())} in the lock file ({found})"
-    compared = Counter(_status_word(row) for row in rows if row.status is not None)
+    compared = Counter(row.state for row in rows if row.state is not None)
     yield from (f"{count} {status}" for status, count in compared.items())
     known = [row for row in rows if row.verdict in ("within", "over") and row.status is None]
     idle = sum(row.budget is not None and row.budget.max_growth is not None for row in known)
@@ -172,12 +162,11 @@ def _differences(one: MemoryReport, other: MemoryReport) -> str:
 
 
 def comparison_notices(compared: ComparedSession | None) -> list[str]:
-    """Lines for the summary on versions that changed, removed tests and unused waivers."""
+    """Lines for the summary on versions that changed, removed and skipped tests."""
     compared = compared or ComparedSession()
     versions = versions_text(compared.distributions, most=_VERSIONS)
     return [
         *([f"installed since the base: {versions}"] if versions else []),
-        *(f"removed since the base: {nodeid}" for nodeid in compared.removed),
+        *(f"{REMOVED} since the base: {nodeid}" for nodeid in compared.removed),
         *(f"skipped, and not at the base: {nodeid}" for nodeid in compared.skipped),
-        *(f"unused waiver: {waiver.test}: {waiver.reason}" for waiver in compared.unused_waivers),
     ]

@@ -53,9 +53,9 @@ def failure_text(row: TestResult, width: int = 80) -> str:
 def _assumed_before(row: TestResult) -> list[str]:
     """The values assumed of unknown data before the body raised, which may be the cause; and the remedy."""
     estimate = row.estimate_of_verdict
-    assumed = [one for one in estimate.caveats if one.kind in _OF_DATA] if estimate is not None else []
+    assumed = [one for one in estimate.caveats if one.cause in _OF_DATA] if estimate is not None else []
     lines = _caveat_lines(one.text for one in assumed)
-    remedies = [one.kind.remedy for one in assumed if one.kind.remedy]
+    remedies = [one.cause.remedy for one in assumed if one.cause.remedy]
     to_do = _caveat_lines(f"if it should be another, {remedy}" for remedy in remedies)
     return _listed("Assumed of the data before it raised", [*lines, *to_do])
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ...budgets.verdict import WITHIN
 from ...memory_report import MemoryReport
-from ...results.comparison import KEPT, UNCHANGED
-from ...results.test_result import TestResult
+from ...results.comparison import GROWN, UNCHANGED
+from ...results.test_result import ALLOWED_GROWTH, TestResult
 from ...units import GIB, gib_text
 from ..causes import signed_growth
 from .fitting import LEAST, common_prefix, cut_middle
@@ -65,8 +65,8 @@ def _attention(row: TestResult, notes: Mapping[str, str]) -> int:
     """The order of a test: 0, within its budget; 1, a reader has to know of it; 2, it fails."""
     if row.fails:
         return 2
-    is_kept = row.lock is None or row.lock.status == KEPT
-    is_plain = row.verdict == WITHIN and row.nodeid not in notes and row.status in (None, UNCHANGED)
+    is_kept = row.lock is None or row.lock.word == UNCHANGED
+    is_plain = row.verdict == WITHIN and row.nodeid not in notes and row.status in (None, UNCHANGED, GROWN)
     return 0 if is_plain and is_kept else 1
 
 
@@ -161,8 +161,12 @@ def _rank(row: TestResult, estimate: MemoryReport | None) -> str:
 
 def _verdict(row: TestResult, note: str | None) -> str:
     """The verdict; in brackets the statuses in the lock file and since the base, and a note."""
-    lock = f"lock: {row.lock.status}" if row.lock is not None and row.lock.status != KEPT else ""
-    said = [word for word in (lock, row.status, note) if word and word != UNCHANGED]
+    lock = row.lock.word if row.lock is not None and row.lock.word != UNCHANGED else ""
+    if lock and not (row.lock is not None and row.lock.excuses):
+        lock = f"lock: {lock}"
+    # a column says how much it has grown
+    state = "" if row.state in (UNCHANGED, ALLOWED_GROWTH) else (row.state or "").removeprefix("over ")
+    said = [word for word in (lock, state, note) if word]
     verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
     return f"{verdict} ({', '.join(said)})" if said else verdict
 

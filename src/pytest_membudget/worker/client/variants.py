@@ -91,19 +91,19 @@ class _Compared:
         differ = [_figures(one) != _figures(self.first) for one in self.others if one.has_figure]
         depends = self._depends_on_reads(differ)
         for one in self.first.report.caveats:
-            if one.kind in _READS and depends:
+            if one.cause in _READS and depends:
                 yield self._depending(one.text)
             # a whole number has no two ends: what it is compared with may lie beyond both that were tried
-            elif one.kind in _READS and (depends is None or one.kind is SIZE_READ):
+            elif one.cause in _READS and (depends is None or one.cause is SIZE_READ):
                 yield one
-            elif one.kind is WORST_CASE and (not differ or any(differ)):
+            elif one.cause is WORST_CASE and (not differ or any(differ)):
                 yield one if self.most is self.first else self._depending(one.text)
         modules = ", ".join(name for name in self.first.unknown if name not in _OF_NO_MODULE)
         if depends:
             yield from (self._depending(what) for what in self.first.unknown if what in _OF_MACHINE)
         if modules and depends:
             yield self._depending(f"random numbers that the host draws ({modules})")
-        yield from (one for one in self.most.report.caveats if one.kind not in _VARIED)
+        yield from (one for one in self.most.report.caveats if one.cause not in _VARIED)
 
     def _depends_on_reads(self, differ: Sequence[bool]) -> bool | None:
         """Whether the figure depends on what was read; None where no other run came to its end.

@@ -24,7 +24,7 @@ def test_all_are_left_or_one_at_each_place(trace, elements, rows, left):
     traced = trace(sorted_out, elements, rows)
 
     assert traced.value == left
-    kinds = [caveat.kind.name for caveat in traced.report.caveats]
+    kinds = [caveat.cause.name for caveat in traced.report.caveats]
     assert kinds.count("worst-case") == (elements > 1)
 
 

@@ -34,7 +34,7 @@ def test_a_whole_number_made_of_an_unknown_float_is_not_checked(trace, how):
 
     assert traced.value == 2**10  # the plausible value is 1
     [size] = [one for one in traced.report.caveats if one.level == "unchecked"]
-    assert size.kind.name == "size-read"
+    assert size.cause.name == "size-read"
     assert "reads a float32 value as a whole number (once): taken to be " in size.text
     assert size.text.startswith("test_read_floats.py:")
 

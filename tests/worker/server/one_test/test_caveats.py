@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.report_fixtures import caveat_texts
+
 FILES = {
     "test_budgets.py": """
         import multiprocessing, subprocess, sys
@@ -63,24 +65,24 @@ def test_out_of_memory_that_the_body_catches(report_of):
     report = report_of("test_smaller_batch")
 
     assert report["peak"]["allocated_bytes"] == 8 * 2**20
-    assert any(line.startswith("out of memory (once), after which") for line in report["assumptions"])
+    assert any(line.startswith("out of memory (once), after which") for line in caveat_texts(report))
 
 
 def test_free_memory_of_a_card_that_nobody_named(report_of):
     """However the function is imported."""
     asked = "the free memory of a card that its mark does not name: H100-80GB's"
 
-    assert report_of("test_free_memory")["assumptions"] == [
+    assert caveat_texts(report_of("test_free_memory")) == [
         f"test_budgets.py:17: {asked}",
         f"test_budgets.py:18: {asked}",
     ]
     assert not any(
-        "free memory" in line for line in report_of("test_free_memory_of_a_named_card")["assumptions"]
+        "free memory" in line for line in caveat_texts(report_of("test_free_memory_of_a_named_card"))
     )
 
 
 def test_a_process_that_the_body_starts(report_of):
-    (line,) = report_of("test_process")["not_modelled"]
+    (line,) = caveat_texts(report_of("test_process"), missing=True)
 
     assert line.startswith("test_budgets.py:29: a process is started (")
     assert line.endswith("what it allocates is not counted")
@@ -89,11 +91,11 @@ def test_a_process_that_the_body_starts(report_of):
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 def test_a_process_of_multiprocessing(report_of, method):
     """No audit event says that one is spawned."""
-    (line,) = report_of(f"test_multiprocessing[{method}]")["not_modelled"]
+    (line,) = caveat_texts(report_of(f"test_multiprocessing[{method}]"), missing=True)
 
     assert line.startswith("test_budgets.py:35: a process is started")
 
 
 def test_nothing_is_said_of_others(report_of):
-    assert report_of("test_plain")["assumptions"] == []
-    assert report_of("test_plain")["not_modelled"] == []
+    assert caveat_texts(report_of("test_plain")) == []
+    assert caveat_texts(report_of("test_plain"), missing=True) == []

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ....assumptions import assumed_value
-from ....caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, CaveatKind
+from ....caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Cause, Caveat
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
 from .card_storages import Scalar
@@ -58,16 +58,16 @@ class Answers:
     def __init__(self) -> None:
         self.count = 0
         self.values: dict[str, None] = {}
-        self._kinds: set[CaveatKind] = set()
+        self._kinds: set[Cause] = set()
 
-    def add(self, value: Scalar | str, kind: CaveatKind) -> None:
+    def add(self, value: Scalar | str, kind: Cause) -> None:
         """One more."""
         self.count += 1
         self.values[str(value)] = None
         self._kinds.add(kind)
 
     @property
-    def kind(self) -> CaveatKind:
+    def kind(self) -> Cause:
         """Of the answers the one that says least of a figure."""
         return next(kind for kind in (SIZE_READ, READ, WORST_CASE, GIVEN) if kind in self._kinds)
 
@@ -147,7 +147,7 @@ class Reads:
         """Plausible values of ``tensor`` as a real host tensor of its shape, that nothing decides by yet."""
         return self._plausible(tensor)[0]
 
-    def list_assumed(self, dtype: torch.dtype, value: Scalar | str, kind: CaveatKind | None = None) -> None:
+    def list_assumed(self, dtype: torch.dtype, value: Scalar | str, kind: Cause | None = None) -> None:
         """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
         place = self.source.place(3) if self.source is not None else Place(None, 0)
         read = Read(place, str(dtype).removeprefix("torch."))
@@ -193,7 +193,7 @@ class Reads:
         self.list_assumed(tensor.dtype, value, kind)
         return value
 
-    def _plausible(self, tensor: torch.Tensor) -> tuple[torch.Tensor, CaveatKind | None]:
+    def _plausible(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Cause | None]:
         """Values for a read of what is not certain, and why these; None: they could be any."""
         values = self._known.of(tensor)
         if values is not None:
@@ -240,7 +240,7 @@ class Reads:
         return found
 
 
-def kind_of_read(dtype: torch.dtype) -> CaveatKind:
+def kind_of_read(dtype: torch.dtype) -> Cause:
     """What a read of unknown data of this type is: a whole number may be a size, others are none."""
     is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
     return SIZE_READ if is_whole else READ

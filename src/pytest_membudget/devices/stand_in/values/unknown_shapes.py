@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ....assumptions import assumed
-from ....caveats import DRAWN, GIVEN, WORST_CASE, Caveat, CaveatKind
+from ....caveats import DRAWN, GIVEN, WORST_CASE, Cause, Caveat
 from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
@@ -29,7 +29,7 @@ class _Line(NamedTuple):
     place: Place
     what: str
     taken: str
-    kind: CaveatKind = WORST_CASE
+    kind: Cause = WORST_CASE
 
 
 class UnknownShapes:
@@ -97,7 +97,7 @@ class UnknownShapes:
         lines = (*choices, *self._lines.items())
         return [Caveat(line.kind, _text(line, times, root)) for line, times in lines]
 
-    def _list(self, operator: Any, taken: str, kind: CaveatKind = WORST_CASE) -> None:
+    def _list(self, operator: Any, taken: str, kind: Cause = WORST_CASE) -> None:
         what = f"takes sizes from unknown data with {operator}"
         given = GIVEN if taken.endswith(BY_ASSUME) else kind
         self._lines[_Line(self._place(), what, taken, given)] += 1
