@@ -41,7 +41,7 @@ LAST = "[...]"  # the place of the value itself
 @pytest.mark.parametrize(
     ("path", "value", "place", "message"),
     [
-        ("schema_version", 2, LAST, "must be 1, which this version reads, and is 2"),
+        ("schema_version", 3, LAST, "must be 2, which this version reads, and is 3"),
         ("schema_version", "1", LAST, f'{WHOLE}, and is "1"'),
         ("schema_version", True, LAST, f"{WHOLE}, and is true"),
         ("tests", {}, LAST, "must be a list of at most 100,000, and is an object of 0 keys"),

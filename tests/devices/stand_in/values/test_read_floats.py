@@ -33,7 +33,7 @@ def test_a_whole_number_made_of_an_unknown_float_is_not_checked(trace, how):
     traced = trace(sized, how)
 
     assert traced.value == 2**10  # the plausible value is 1
-    [size] = [one for one in traced.report.caveats if one.level == "unchecked"]
+    [size] = [one for one in traced.report.caveats if one.kind == "unchecked"]
     assert size.cause.name == "size-read"
     assert "reads a float32 value as a whole number (once): taken to be " in size.text
     assert size.text.startswith("test_read_floats.py:")
@@ -57,7 +57,7 @@ def test_a_loss_that_is_logged_is_checked(trace):
     traced = trace(logged)
 
     assert traced.value == '1.000  1.00 1.0{"loss": 1.0, "best": false}'
-    assert {one.level for one in traced.report.caveats} == {"assumed"}
+    assert {one.kind for one in traced.report.caveats} == {"assumed"}
 
 
 def answered():
@@ -71,7 +71,7 @@ def test_a_number_that_is_given_or_known_is_checked(trace):
     traced = trace(answered)
 
     assert traced.value == [8, 4, "float"]
-    assert not [one for one in traced.report.caveats if one.level == "unchecked"]
+    assert not [one for one in traced.report.caveats if one.kind == "unchecked"]
 
 
 def compiled():
