@@ -95,6 +95,13 @@ BODIES = """
             pass
 
     @budget
+    def test_while_it_waits():
+        kept = []
+        while not (numbers() > 0).all():
+            if len(kept) < 10:
+                kept.append(take(8))
+
+    @budget
     def test_after_a_check():
         x = numbers()
         if torch.isnan(x).any():
@@ -202,6 +209,7 @@ LARGEST = {
     "an_unlikely_draw": 256,
     "until_a_token": 256,
     "until_small": 400,
+    "while_it_waits": 80,
     "after_a_check": 256,
     "after_an_assertion": 256,
     "a_number_above": 256,
@@ -269,6 +277,12 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
     assert {other["peak_bytes"] for other in one["variants"]} == {one["peak"]["allocated_bytes"]}
     if AGREED[name] is not None:
         assert AGREED[name] * MIB <= one["peak"]["allocated_bytes"] < (AGREED[name] + 1) * MIB
+
+
+def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run):
+    [caveat] = estimate(run, "while_it_waits")["caveats"]
+
+    assert "its loop, which waits for another truth, was ended after 5,000 reads" in caveat["text"]
 
 
 def test_the_name_of_a_temporary_file_is_no_draw(run):
