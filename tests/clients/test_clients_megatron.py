@@ -22,7 +22,11 @@ pytestmark = [
 ]
 
 #: Their cases, and how far a peak may be from the one kept, as their own cards are from each other.
-APART = {"gpt/gpt3_mcore_tp2_pp2_uninstall_te": 512, "gpt/gpt3_mcore_tp4_pp1": 2**20}
+APART = {
+    "gpt/gpt3_mcore_tp2_pp2_uninstall_te": 512,
+    "gpt/gpt3_mcore_tp4_pp1": 2**20,
+    "gpt/gpt3_mcore_tp1_pp2": 3 * 2**20,
+}
 
 
 def peak_of(name, folder):

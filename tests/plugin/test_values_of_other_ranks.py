@@ -15,6 +15,14 @@ BODIES = """
     class Part:
         pass
 
+    @pytest.mark.mem_budget(gib=1, gpus=4, ranks=[3])
+    def test_says_who_runs():
+        with open("ran", "a") as file:
+            file.write(str(dist.get_rank()))
+        found = [None] * 4
+        dist.all_gather_object(found, ("layers", 2))
+        kept = hold(0.1 * found[1][1])
+
     @two
     def test_is_the_second_of_those_it_gathers():
         dist.init_process_group("nccl")
@@ -99,6 +107,12 @@ def test_what_another_rank_has_is_its_own(run, name):
     kinds = {caveat["cause"] for one in estimates for caveat in one["caveats"]}
     of_objects, of_ranks = "handed_on" in name, 9 in SIZES[name]
     assert kinds == {*["other-objects"] * of_objects, *["other-ranks"] * of_ranks}
+
+
+def test_ranks_that_have_what_the_others_do_run_once_for_them(run):
+    ran = (run.folder / "ran").read_text()
+
+    assert sorted(ran) == [*"01233"]
 
 
 def test_weights_that_are_broadcast_decide_nothing(run):
