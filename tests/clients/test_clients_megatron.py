@@ -26,6 +26,7 @@ APART = {
     "gpt/gpt3_mcore_tp2_pp2_uninstall_te": 512,
     "gpt/gpt3_mcore_tp4_pp1": 2**20,
     "gpt/gpt3_mcore_tp1_pp2": 3 * 2**20,
+    "gpt/gpt3_mcore_tp1_pp4": 2**17,
 }
 
 
