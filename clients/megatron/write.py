@@ -39,8 +39,8 @@ def entry(checkout, name):
 
 
 def write(checkout, file, names):
-    """Write a budget for each of ``names``; the values that they keep are those of the last rank."""
-    defaults = {"gpu": "A100-80GB", "gib": 72, "gpus": 8, "ranks": [7], "cwd": str(checkout)}
+    """Write a budget for each of ``names``."""
+    defaults = {"gpu": "A100-80GB", "gib": 72, "gpus": 8, "cwd": str(checkout)}
     budgets = {"defaults": defaults, "budgets": [entry(checkout, name) for name in names]}
     file.write_text(yaml.safe_dump(budgets, sort_keys=False, width=100), encoding="utf-8")
 

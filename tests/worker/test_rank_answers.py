@@ -283,20 +283,20 @@ def assuming(rank, *values):
     [
         (assuming(1, "a", 3), []),
         (assuming(1, "a", 3, "more"), [1]),  # nobody asked it for more, and it gets none
-        (assuming(1, "a", 4), [0, 1, 2]),
-        (assuming(1, "a", None), [0, 2]),  # where nothing is assumed anything may come
-        (assuming(1, "a"), [0, 2]),
+        (assuming(1, "a", 4), [1, 2, 3]),
+        (assuming(1, "a", None), [2, 3]),  # where nothing is assumed anything may come
+        (assuming(1, "a"), [2, 3]),
         (lambda told: assuming(1, "a", 3)(told) | {"assumed": ""}, [1]),
-        (lambda told: assuming(1, "a", 3)(told) | ({} if "0" in told else ERROR), [1]),
+        (lambda told: assuming(1, "a", 3)(told) | ({} if "2" in told else ERROR), [1]),
     ],
 )
 def test_who_took_the_right_values_for_those_of_others_is_not_run_for_them_again(of_rank_1, again):
     alike = {f"rank_{rank}": assuming(rank, "a", 3) for rank in range(4)}
     ranks = Ranks(**{**alike, "rank_1": of_rank_1})
 
-    answer = answer_of(Budget(gib=1, gpus=4, ranks=[3]), ranks)
+    answer = answer_of(Budget(gib=1, gpus=4), ranks)
 
-    assert ranks.asked == [3, 0, 1, 2, *again, 3]
+    assert ranks.asked == [0, 1, 2, 3, *again, 0]
     assert answer.outcome == "traced"
 
 
