@@ -129,7 +129,7 @@ def _whole(mib):
 
 
 def test_the_command_prints_peaks_ratio_and_rows(tmp_path, capsys):
-    status = main(["histories", written(tmp_path / "a", 20), written(tmp_path / "b", 30)])
+    status = main(["compare", written(tmp_path / "a", 20), written(tmp_path / "b", 30)])
 
     said = capsys.readouterr().out
     assert status == 0
@@ -140,13 +140,13 @@ def test_the_command_prints_peaks_ratio_and_rows(tmp_path, capsys):
 
 
 def test_the_command_says_when_there_is_no_difference(tmp_path, capsys):
-    main(["histories", written(tmp_path / "a", 20), written(tmp_path / "b", 20)])
+    main(["compare", written(tmp_path / "a", 20), written(tmp_path / "b", 20)])
 
     assert "Asked for: the same in both." in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, capsys):
-    assert main(["histories", str(tmp_path / "none"), written(tmp_path / "b", 20)]) == 2
+    assert main(["compare", str(tmp_path / "none"), written(tmp_path / "b", 20)]) == 2
     message = " ".join(capsys.readouterr().err.split())
     assert message.startswith(f"membudget: {tmp_path / 'none'} cannot be read: ")
 

@@ -297,7 +297,6 @@ def test_the_budgets_fields_are_the_marks(folder):
         components: {{activations: 3}}
         host_gib: 100
         max_growth: 1%
-        reason: why
         model: {SHAPE}
         """
     )
@@ -310,7 +309,6 @@ def test_the_budgets_fields_are_the_marks(folder):
         components={"activations": 3},
         host_gib=100,
         max_growth="1%",
-        reason="why",
     )
 
 

@@ -24,7 +24,6 @@ FILES = {
             gib: 0.001
             implementation: formulas
             gpus: 4
-            reason: a small one
           - name: steps
             gib: 1
             implementation: formulas
@@ -66,8 +65,8 @@ def test_each_budget_is_a_test(run):
 def test_a_broken_budget_reports_all_its_mistakes_with_their_places(run):
     text = run.text("broken")
 
-    assert "jobs.membudget.yaml:20: gibb: 3: there is no field gibb; did you mean gib?" in text
-    assert "jobs.membudget.yaml:21: micro_batch: none: write a whole number of at least 1" in text
+    assert "jobs.membudget.yaml:19: gibb: 3: there is no field gibb; did you mean gib?" in text
+    assert "jobs.membudget.yaml:20: micro_batch: none: write a whole number of at least 1" in text
 
 
 def test_rows_are_as_those_of_marked_tests(run):
