@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{given.library} {version}", flush=True)
         statuses.append(session(given.library, folder))
         if previous is not None:
-            _run("pytest_membudget", "diff", str(previous), str(folder / "report.json"))
+            _run("pytest_membudget", "compare", str(previous), str(folder / "report.json"))
         previous = folder / "report.json"
     return max(statuses)
 
