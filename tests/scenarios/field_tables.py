@@ -7,7 +7,11 @@ from collections.abc import Iterator, Mapping
 from pytest_membudget.user_input.fields import Field, Table
 
 #: What a field takes, in the words of messages, and in fewer.
-_SHORTER = {"whole number of at least 1": "number", "a single value is its": "or its"}
+_SHORTER = {
+    "whole number of at least 1": "number",
+    "a single value is its": "or its",
+    "`true` or `false`": "boolean",
+}
 
 
 def field_tables(groups: Mapping[str, tuple[Field, ...]]) -> str:
