@@ -47,11 +47,9 @@ def summary_of(figures: Sequence[Figure], machine: str) -> str:
 
 
 def _table(figures: Sequence[Figure], *, has_how: bool) -> str:
-    from tabulate import tabulate
-
     columns = ("what", "ratio or time", "target", "how")[: 4 if has_how else 3]
-    rows = [_cells(figure)[: len(columns)] for figure in figures]
-    return str(tabulate(rows, columns, tablefmt="github", disable_numparse=True))
+    rows = [columns, ("---",) * len(columns), *(_cells(figure)[: len(columns)] for figure in figures)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
