@@ -26,7 +26,7 @@ FILE = """
       - {name: in-backward, optimizer: {in_backward: true}}
       - {name: fsdp, gpus: 2, precision: {policy: fsdp, parameters: fp32, compute: bf16, reduce: fp32}}
       - {name: zero1, gpus: 2, data_parallel: zero1}
-      - {name: tensor, gpus: 4, tensor_parallel_degree: 4, sequence_parallel: true, ranks: first}
+      - {name: tensor, gpus: 4, tensor_parallel_degree: 4, sequence_parallel: true}
       - {name: stages, gpus: 2, pipeline_parallel_degree: 2, accumulation: 4}
       - name: checkpoints
         sequence: 2048

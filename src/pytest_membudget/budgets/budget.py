@@ -121,7 +121,7 @@ class Budget(JsonObject):
 
 _GONE: Final = {
     "ranks": "the ranks that can differ are found, and the worst decides; leave it out",
-    "reason": "write it as a comment next to the mark",
+    "reason": "write it as a comment next to the budget",
     "scenario": "a scenario is a separate test in a *.membudget.yaml, which a library runs; leave it out",
 }
 ARGUMENTS: Final[Table] = table_of(
