@@ -100,7 +100,7 @@ def test_a_default_keeps_its_own_line(folder):
         ),
         (
             "defaults:\n  ranks: first\nbudgets: [{name: a}]\n",
-            "f.membudget.yaml:2: ranks: first: there is no field ranks any more; the ranks that can differ are",
+            "f.membudget.yaml:2: ranks: first: there is no field ranks any more; the ranks that can",
         ),
     ],
 )
