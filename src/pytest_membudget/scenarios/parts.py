@@ -67,7 +67,7 @@ _MODEL_SOURCES: Final = (
     Field(
         "config",
         text_or_table("configs/llama-3-8b.json"),
-        "A Hugging Face `config.json`: its path (or its folder's) from this file, or its content.",
+        "A Hugging Face `config.json`: its (or its folder's) path from this file, or its content.",
     ),
     Field(
         "megatron",
@@ -103,8 +103,7 @@ METHOD: Final = Table(
         Field(
             "kind",
             choice(("full", "lora", "qlora", "dora")),
-            "`full`: every parameter is trained. `lora`, `dora`: adapters on a frozen base. `qlora`: LoRA on "
-            "a quantised base.",
+            "`full`: every parameter. `lora`, `dora`: adapters on a frozen base; `qlora`: on a quantised one.",
             required=True,
         ),
         _adapter("rank", "Rank of the adapters (`r`).", "", example=16),
@@ -116,7 +115,7 @@ METHOD: Final = Table(
         ),
         _adapter(
             "base",
-            "How the frozen linears are stored; `nf4-double` has its scales quantised too.",
+            "How frozen linears are stored; `nf4-double` has its scales quantised too.",
             "`nf4` with qlora, else the model's number type",
         ),
         _adapter(
@@ -162,8 +161,7 @@ PRECISION: Final = Table(
     (
         _precision(
             "policy",
-            "`pure`: all in the parameters' type. `autocast`: products in `compute`. `fsdp`: FSDP2's "
-            "MixedPrecisionPolicy.",
+            "`pure`: the parameters' type. `autocast`: products in `compute`. `fsdp`: MixedPrecisionPolicy.",
         ),
         _precision("parameters", "Of the parameters."),
         _precision("compute", "What products run in.", "as `parameters`"),
@@ -177,10 +175,10 @@ CHECKPOINTING: Final = Table(
     (
         _checkpointing(
             "mode",
-            "`full`: whole layers are recomputed. `selective`: every `every`-th layer. `per_operator`: all "
-            "but the costly operators' results (torchtitan's `op`).",
+            "`full`: whole layers. `selective`: every `every`-th layer. `per_operator`: all but the costly "
+            "operators' results (torchtitan's `op`).",
         ),
-        _checkpointing("every", "Every how many layers one is checkpointed, with `selective`.", example=2),
+        _checkpointing("every", "For `selective`.", example=2),
     ),
     main="mode",
 )
@@ -199,8 +197,7 @@ DATA_PARALLEL: Final = Table(
     (
         _data_parallel(
             "kind",
-            "What the data-parallel ranks share out: `zero1` is torch's ZeroRedundancyOptimizer over DDP, "
-            "`zero2` and `zero3` are those of ZeRO's paper, for the formulas.",
+            "`zero1`: torch's ZeroRedundancyOptimizer over DDP; `zero2`, `zero3`: ZeRO's paper, by formulas.",
         ),
         _data_parallel(
             "reshards_after_forward", "Gathered parameters are freed between forward and backward."

@@ -73,10 +73,10 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     ),
     "The model": (
         Field("model", parts.MODEL, "The model: exactly one of its fields.", required=True),
-        Field("teacher", parts.TEACHER, "A frozen model that is distilled from: as `model`, and its `type`."),
+        Field("teacher", parts.TEACHER, "A frozen model to distil from, as `model`."),
         _job(
             "implementation",
-            "Whose code is run; `plain` is a Llama in plain torch, and `formulas` run nothing.",
+            "Whose code is run.",
             "the model's: transformers for `config`, plain for `shape`",
         ),
         _job(
