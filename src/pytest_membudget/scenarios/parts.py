@@ -103,7 +103,7 @@ METHOD: Final = Table(
         Field(
             "kind",
             choice(("full", "lora", "qlora", "dora")),
-            "`full`: every parameter. `lora`, `dora`: adapters on a frozen base; `qlora`: on a quantised one.",
+            "`full`: every parameter. `lora`, `dora`: adapters on a frozen base; `qlora`: a quantised one.",
             required=True,
         ),
         _adapter("rank", "Rank of the adapters (`r`).", "", example=16),
