@@ -144,9 +144,9 @@ OPTIMIZER: Final = Table(
         ),
         _optimizer("library", "Whose code it is."),
         _optimizer("bits", "Of an element of its states.", "the parameters' type"),
-        _optimizer("is_paged", "bitsandbytes' paged states, in unified memory, which can leave the card."),
+        _optimizer("is_paged", "bitsandbytes' paged states, in unified memory."),
         _optimizer("momentum", "Of SGD and RMSprop."),
-        _optimizer("keeps_master", "A copy of the parameters in fp32, next to its states."),
+        _optimizer("keeps_master", "A copy of the parameters in fp32."),
         _optimizer(
             "in_backward", "Each parameter is updated, and its gradient freed, as soon as it is there."
         ),

@@ -79,9 +79,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "Whose code is run.",
             "the model's: transformers for `config`, plain for `shape`",
         ),
-        _job(
-            "attention", "`sdpa`: torch's choice, of which the next ones are each one; `eager`: none of it."
-        ),
+        _job("attention", "`sdpa`: torch's choice of the last four; `eager`: none of them."),
     ),
     "The step": (
         Field("method", parts.METHOD, "What is trained.", "full"),
@@ -95,7 +93,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         _job("offload", "What lies in the host's memory; parameters with gradients and states.", ""),
         _job("compiled", "Each layer is compiled by `torch.compile`."),
         _ENVIRONMENT,
-        Field("generate", parts.GENERATE, "Inference in training's place: a prompt, then tokens one by one."),
+        Field("generate", parts.GENERATE, "Inference in place of training."),
     ),
     "The GPUs": (
         _degree("data_parallel_replicate_degree", "Copies of the sharded model (HSDP), or DDP's ranks."),
