@@ -61,7 +61,7 @@ def test_it_fails_if_strict(session_of):
     )
     assert f"--membudget-strict: not checked: {REASON}" in run.message("test_between")
     details = run.rows["test_between"]["details"]
-    assert "implementation: transformers, torchtitan, megatron or plain" in details
+    assert "implementation: transformers, torchtitan or plain" in details
 
 
 def test_the_lock_file_holds_what_has_no_limit(session_of):

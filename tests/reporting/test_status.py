@@ -39,7 +39,7 @@ ALLOW = "Undo the growth, or allow it: pytest --membudget --membudget-update=rai
             "row", {"verdict": "undecided", "reason": "allocated 4.00 GiB, up to 4.40 GiB"},
             "warning", "undecided",
             "Takes 4.00 GiB by formulas; undecided: <allocated 4.00 GiB, up to 4.40 GiB>.",
-            "Let a library run it (implementation: transformers, torchtitan, megatron or plain).",
+            "Let a library run it (implementation: transformers, torchtitan or plain).",
         ),
         (
             "row", {"verdict": "unset", "limit_bytes": None},

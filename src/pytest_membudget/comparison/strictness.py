@@ -14,8 +14,7 @@ from ..results.test_result import TestResult
 _MOST: Final = 20
 _SKIP_REMEDY: Final = "let it run: without a GPU a test with a budget runs on a device that is not there"
 _UNDECIDED_REMEDY: Final = (
-    "let a library run it: implementation: transformers, torchtitan, megatron or plain, "
-    "or write a larger budget"
+    "let a library run it: implementation: transformers, torchtitan or plain, or write a larger budget"
 )
 _LAST: Final = (
     f"Or give the test an entry in {LOCK_FILE} with until and reason, or leave --membudget-strict and "

@@ -149,7 +149,7 @@ class ReportedTest:
         if result.lock is not None and result.lock.is_outdated and self.level in (NOTICE, WARNING):
             return f"Update the lock file: {UPDATE_COMMAND}."
         if self.word == UNDECIDED:
-            return "Let a library run it (implementation: transformers, torchtitan, megatron or plain)."
+            return "Let a library run it (implementation: transformers, torchtitan or plain)."
         if self.word == "unset":
             return f"Set a limit: write {result.limit_to_write}."
         if status == SHRUNK:
