@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_membudget.devices.torch_build.build import environments_torch
 from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.results.answer import Request
 from pytest_membudget.worker.client.order import Order
@@ -183,8 +184,10 @@ def workers_path():
 @pytest.fixture
 def ordinary(ordinary_processes, monkeypatch):
     """With the environment's torch, and no cards."""
-    first = list(map(str, workers_torch(os.environ).import_path))
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in first])
+    torch = workers_torch(os.environ)
+    if torch != environments_torch():  # whose folder has all else too
+        first = list(map(str, torch.import_path))
+        monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in first])
     for name in ("LD_PRELOAD", "PYTHONPATH"):
         monkeypatch.delenv(name, raising=False)
 
