@@ -79,16 +79,21 @@ def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeyp
     assert "estimated no test: ERROR: file or directory not found: t.py::t" in message
 
 
-@pytest.mark.usefixtures("warm_processes")
-def test_the_largest_value_of_a_fixture_that_fits_a_card(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def here(warm_processes, tmp_path, monkeypatch):
+    """A project's folder, in which sessions run."""
     monkeypatch.setattr(sessions, "_PYTEST", (sys.executable, *sessions._PYTEST[1:]))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_largest_value_of_a_fixture_that_fits_a_card(here, monkeypatch, capsys):
     # 16 GiB a sample: one of 23.15 GiB
-    (tmp_path / "test_fit.py").write_text(
+    (here / "test_fit.py").write_text(
         "import pytest\nimport torch\n\n@pytest.fixture\ndef samples():\n    return 7\n\n"
         "def test_other(samples):\n    pass\n\n"
         "def test_step(samples):\n    torch.empty(samples, 2**34, dtype=torch.uint8, device='cuda')\n"
     )
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
     status = main(["fit", "test_fit.py::test_step", "--vary=samples", "--gpu=rtx 4090", "--max=2",
@@ -97,23 +102,20 @@ def test_the_largest_value_of_a_fixture_that_fits_a_card(tmp_path, monkeypatch, 
 
     assert status == 0, out
     assert "RTX-4090 (23.15 GiB without the CUDA context): samples=1 is the largest that fits" in out
-    rows = (tmp_path / "curve.csv").read_text().splitlines()
+    rows = (here / "curve.csv").read_text().splitlines()
     assert rows[1].startswith(f"RTX-4090,1,fits,{16 * GIB},{16 * GIB},")
     assert rows[2].startswith("RTX-4090,2,too large,,")
 
 
-@pytest.mark.usefixtures("warm_processes")
-def test_the_largest_value_of_an_argument_of_a_script_that_fits_a_card(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sessions, "_PYTEST", (sys.executable, *sessions._PYTEST[1:]))
-    (tmp_path / "train.py").write_text(
+def test_the_largest_value_of_an_argument_of_a_script_that_fits_a_card(here, capsys):
+    (here / "train.py").write_text(
         "import sys\n\nimport torch\n\n"
         "torch.empty(int(sys.argv[2]), 2**34, dtype=torch.uint8, device='cuda')\n"
     )
-    (tmp_path / "a.membudget.yaml").write_text(
+    (here / "a.membudget.yaml").write_text(
         "budgets:\n  - {name: other, gib: 1, script: train.py --samples 1}\n"
         "  - {name: train, gib: 1, script: train.py --samples 7}\n"
     )
-    monkeypatch.chdir(tmp_path)
 
     status = main(["fit", "a.membudget.yaml::train", "--vary=--samples", "--gpu=rtx 4090", "--max=2"])
     out = capsys.readouterr().out

@@ -22,9 +22,6 @@ from .terminal import Subcommands, at_least_one, print_lines
 #: The plugin of the sessions; importing it imports pytest.
 _PLUGIN = f"{__package__}.fit_plugin"
 _OUTCOMES = {WITHIN: FITS, OVER: TOO_LARGE, UNDECIDED: TOO_LARGE}
-_VARIED = (
-    "a parameter or fixture of the test; a field of a scenario; or an argument of a script (--vary=--batch)"
-)
 #: Exit status where for some card no value fits.
 _NONE_FITS = 1
 #: Most characters of a bar of all that the card can hold.

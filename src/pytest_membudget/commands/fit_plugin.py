@@ -58,12 +58,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep one test for each point: its variants differ only in the values that the points replace."""
     varied = variation_in(os.environ)
     known = list(items)
-    points = [(base, item) for one in items if isinstance(one, EntryItem) for base, item in _of(one, varied)]
+    entries = [item for item in known if isinstance(item, EntryItem)]
+    points = [one for entry in entries for one in _at_points(entry, varied)]
     items[:] = [item for item in known if not isinstance(item, EntryItem)]
     if config.pluginmanager.hasplugin(WORKER):  # it has collected whole files, and is asked for single tests
-        items += [item for _, item in points]
+        items += points
         return
-    kept: dict[object, pytest.Item] = dict(points)
+    kept: dict[object, pytest.Item] = {one.nodeid: one for one in points}
     for item in items:
         parameters = _parameters(item)
         if _POINT in parameters and (not varied.variant or f"[{varied.variant}-" in item.nodeid):
@@ -77,8 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(_several(kept.values()) if kept else _not_there(varied, known))
 
 
-def _of(item: EntryItem, varied: Variation) -> Iterator[tuple[str, pytest.Item]]:
-    """The entry at each point, by its node id."""
+def _at_points(item: EntryItem, varied: Variation) -> Iterator[pytest.Item]:
+    """The entry with each of the values, on each of the cards."""
     from ..scenarios.varied import with_value
 
     name, _, variant = item.name.removesuffix("]").partition("[")
@@ -87,8 +88,7 @@ def _of(item: EntryItem, varied: Variation) -> Iterator[tuple[str, pytest.Item]]
     for point in varied.points:
         entry = with_value(item.entry, varied.name, point.value, point.gpu)
         end = "-".join(filter(None, (variant, point.id)))
-        one = type(item).from_parent(item.parent, name=f"{name}[{end}]", entry=entry)
-        yield one.nodeid, one
+        yield type(item).from_parent(item.parent, name=f"{name}[{end}]", entry=entry)
 
 
 def _several(items: Iterable[pytest.Item]) -> str:

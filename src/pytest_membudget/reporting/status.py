@@ -213,22 +213,15 @@ def _reported(result: TestResult) -> ReportedTest:
     level, word = _BY_VERDICT[result.verdict]
     allowed = result.comparison.allowed if result.comparison is not None else None
     if result.excused_until is not None:
-        level, word = (
-            NOTICE,
-            f"{result.verdict if result.verdict == OVER else GROWN} until {result.excused_until}",
-        )
+        what = OVER if result.verdict == OVER else GROWN
+        level, word = NOTICE, f"{what} until {result.excused_until}"
     elif result.exceeds and (allowed is False or result.has_outgrown_lock):
         level, word = _GROWN_TOO_MUCH
     elif result.verdict == OVER and not result.exceeds:
         level, word = WARNING, "over since before"
     elif result.verdict == WITHIN and result.status is not None:
         level, word = _BY_STATUS[result.status]
-    if (
-        level == FINE
-        and result.lock is not None
-        and result.lock.status == SHRUNK
-        and not result.lock.recorded
-    ):
+    if level == FINE and result.lock is not None and result.lock.has_shrunk:
         level, word = NOTICE, SHRUNK
     if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"

@@ -207,6 +207,11 @@ class LockCheck(JsonObject):
         return self.recorded or self.status in (UNCHANGED, SHRUNK)
 
     @property
+    def has_shrunk(self) -> bool:
+        """Whether the test takes less than its entry, which the session has left as it was."""
+        return self.status == SHRUNK and not self.recorded
+
+    @property
     def is_outdated(self) -> bool:
         """Whether the file needs an update."""
         return not self.recorded and self.status in (SHRUNK, NEW, NOT_COMPARABLE)

@@ -250,7 +250,7 @@ def with_lock(result: TestResult, check: LockCheck) -> TestResult:
     locked = replace(result, lock=check)
     if check.excuses is False:
         return _without_excuse(locked, check)
-    if check.status == GROWN and not check.recorded:
+    if locked.has_outgrown_lock:
         changes = [f"  {change}" for change in check.changes]
         details = "\n".join(["What has changed since the lock file:", *changes])
         return replace(

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 
 from ..budgets.budget import ARGUMENTS
-from ..user_input.nodes import Mistakes, Node
+from ..user_input.nodes import UNREADABLE, Mistakes, Node
 from .grid import put, unvariable
 from .reading import Entry
 from .schema import SCRIPT
@@ -38,19 +38,15 @@ def with_value(entry: Entry, name: str, value: int, gpu: str) -> Entry:
 def _with_argument(entry: Entry, name: str, new: Node, mistakes: Mistakes) -> Node:
     """The script of ``entry`` with ``new`` after ``name``, or after ``name=``."""
     script = entry.fields.get("script", entry.node)
-    words = _words(script.value) if entry.table is SCRIPT else []
-    changed = [f"{name}={new.value}" if word.startswith(f"{name}=") else word for word in words]
-    for place in range(1, len(words)):
-        if words[place - 1] == name:
-            changed[place] = str(new.value)
-    if changed == words and f"{name}={new.value}" not in words and name not in words[:-1]:
+    words = SCRIPT.by_name["script"].kind.read(script, "script", Mistakes()) if entry.table is SCRIPT else ()
+    if words is UNREADABLE:  # which the entry's own mistakes say
+        words = ()
+    starts = f"{name}="
+    if name not in words[:-1] and not any(word.startswith(starts) for word in words):
         mistakes.add(script, f"script: {script.text}: write {name} with a value in it, to vary it")
+    changed = (
+        f"{starts}{new.value}" if word.startswith(starts) else str(new.value) if before == name else word
+        for before, word in zip(("", *words), words, strict=False)
+    )
     text = shlex.join(changed)
     return replace(script, value=text, written=text)
-
-
-def _words(script: object) -> list[str]:
-    try:
-        return shlex.split(script) if isinstance(script, str) else []
-    except ValueError:  # which the entry's own mistakes say
-        return []

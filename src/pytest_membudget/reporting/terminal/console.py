@@ -68,7 +68,7 @@ def _lines_below(
     rows: Sequence[TestResult], unchecked: Mapping[str, str], *, is_verbose: bool
 ) -> Iterator[str]:
     for row in rows:
-        if row.lock is not None and row.lock.status == SHRUNK and not row.lock.recorded:
+        if row.lock is not None and row.lock.has_shrunk:
             yield f"{SHRUNK}: {row.nodeid} {row.lock.reason}"
     for row in rows:
         if row.verdict == UNDECIDED:
