@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from small_models import layers, train
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def alike():
@@ -45,7 +46,30 @@ ASKING = {
     "local rank": lambda mesh: mesh.get_local_rank("a"),
     "coordinate": lambda mesh: mesh.get_coordinate(),
     "group": lambda mesh: dist.group.WORLD.rank(),
+    "stored": lambda mesh: called(mesh.get_coordinate),
+    "by name": lambda mesh: getattr(mesh, "get_" + "coordinate")(),
+    "in a mode": lambda mesh: Asking(mesh.get_coordinate).operate(),
 }
+
+
+def called(function):
+    return function()
+
+
+class Asking(TorchDispatchMode):
+    """Asks while an operator is dispatched, as PyTorch's C++ does itself."""
+
+    def __init__(self, ask):
+        super().__init__()
+        self.ask = ask
+
+    def operate(self):
+        with self:
+            torch.ones(1)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        called(self.ask)
+        return func(*args, **(kwargs or {}))
 
 
 def asking(way):

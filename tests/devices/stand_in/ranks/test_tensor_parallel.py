@@ -88,3 +88,29 @@ def normed():
 def test_fake_tensors_of_sharding_are_not_followed(trace):
     """DTensor runs the decomposition of a norm on them, which casts; their pointer must not be asked for."""
     assert trace(normed, world_size=8).value == [1, 256 // 8, WIDTH]
+
+
+def split_loss():
+    """As examples/test_sharded.py: the user's lines compute with DTensors, and none asks for the rank."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import loss_parallel
+
+    mesh = init_device_mesh("cuda", (4, 4), mesh_dim_names=("dp", "tp"))["tp"]
+    rows = distribute_tensor(torch.empty(64, WIDTH, device="cuda"), mesh, [Replicate()])
+    weight = torch.empty(WIDTH, HIDDEN, device="cuda", requires_grad=True)
+    weight = distribute_tensor(weight, mesh, [Shard(1)])
+    with loss_parallel():
+        logits = F.gelu(rows @ weight * 2) + 1
+        F.cross_entropy(logits.float(), torch.zeros(64, dtype=torch.int64, device="cuda")).backward()
+    with torch.no_grad():
+        weight -= weight.grad
+    with torch.inference_mode():
+        (weight * 2).sum()
+
+
+def test_what_torch_asks_while_it_computes_with_dtensors_does_not_count(trace):
+    traced = trace(split_loss, world_size=16)
+
+    assert traced.representatives == [15]
+    assert traced.rank_assumption == "ranks 0, 15 represent all 16: sharding gives rank 0 the most"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
@@ -51,7 +52,9 @@ class RankReads:
 
         @functools.wraps(original)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            self._asked(sys._getframe().f_back)  # none on a thread of the engine's
+            frame = sys._getframe().f_back  # none on a thread of the engine's
+            if not _is_dispatching(frame, name):
+                self._asked(frame)
             return original(*args, **kwargs)
 
         setattr(owner, name, watched)
@@ -70,6 +73,20 @@ class RankReads:
         place = (frame.f_code.co_filename, frame.f_lineno)
         if place not in self.lines and not (is_local and _names_device_only(frame.f_code, frame.f_lineno)):
             self.lines[place] = None
+
+
+def _is_dispatching(frame: FrameType | None, name: str) -> bool:
+    """Whether PyTorch's C++ asks by ``name``, as it dispatches an operator of ``frame``'s line to a DTensor.
+
+    It does so with this key excluded (``pythonFallback``, aten/src/ATen/core/PythonFallbackKernel.cpp, 2.13),
+    as below every ``__torch_dispatch__``; what a line asks there itself counts.
+    """
+    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded("PythonTLSSnapshot")
+    if not excluded or frame is None or name in frame.f_code.co_names:
+        return False
+    while frame is not None and frame.f_code.co_name != "__torch_dispatch__":
+        frame = frame.f_back
+    return frame is None
 
 
 def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:

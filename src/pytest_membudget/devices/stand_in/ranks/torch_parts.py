@@ -6,6 +6,7 @@ from __future__ import annotations
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.library", "get_kernel", "PyTorch's own collectives, called from the functions around them"),
     ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "the names of all collectives"),
+    ("torch._C", "_dispatch_tls_is_dispatch_key_excluded", "which lines ask for the rank"),
     ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
     ("torch._C._distributed_c10d", "ProcessGroup.split_group", "how many ranks a part of a group has"),
     (
