@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from .errors import UsageMistake
-from .user_input.kinds import FLAG, Value, choice, number, whole
+from .user_input.kinds import FLAG, Value, number, whole
 
 T = TypeVar("T", bound="JsonObject")
 
@@ -28,6 +28,8 @@ _SHOWN: Final = 60
 #: Of Unicode's categories: control, format (direction overrides, zero widths), surrogate, private, none (XML
 #: has no way to write some of them), line and paragraph separators.
 _HIDDEN: Final = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+#: A ``Word``; the anchors are for JSON Schema, which searches.
+_WORDS: Final = "^[a-z][a-z0-9_-]{0,39}$"
 #: Most elements of a list, where its annotation names no other number, and most keys of a mapping.
 _MOST: Final = 100_000
 _MOST_KEYS: Final = 10_000
@@ -70,28 +72,29 @@ def of(kind: Value) -> Check:
     return check
 
 
-def one_of(values: tuple[str, ...]) -> Check:
-    """One of a few words."""
-    return of(choice(values))
-
-
 def _is_word(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", value) is not None
+    return isinstance(value, str) and re.fullmatch(_WORDS, value) is not None
 
 
-read_word: Final = of(Value("word", _is_word, {}, "a word of small letters, as in optimizer_states"))
-Word = Annotated[str, read_word]
+_WORD: Final = Value(
+    "word",
+    _is_word,
+    {"type": "string", "pattern": _WORDS},
+    "a word of small letters, as in optimizer_states",
+)
+read_word: Final = of(_WORD)
+Word = Annotated[str, _WORD]
 Lines = Annotated[str, text(200_000, has_lines=True)]
-Difference = Annotated[int, of(whole(-_MOST_BYTES, most=_MOST_BYTES))]
-Count = Annotated[int, of(whole(1, most=10**9))]
+Difference = Annotated[int, whole(-_MOST_BYTES, most=_MOST_BYTES)]
+Count = Annotated[int, whole(1, most=10**9)]
 """At least one."""
-LineNumber = Annotated[int, of(whole(0, most=10**9))]
+LineNumber = Annotated[int, whole(0, most=10**9)]
 
-#: The checks of fields without an annotation.
-_PLAIN: Final = {
-    int: of(whole(0, most=_MOST_BYTES)),
-    float: of(number(1, is_included=True, below=1e15)),
-    bool: of(FLAG),
+#: What fields without an annotation take.
+PLAIN: Final[Mapping[type, Value | Check]] = {
+    int: whole(0, most=_MOST_BYTES),
+    float: number(1, is_included=True, below=1e15),
+    bool: FLAG,
     str: text(),
 }
 
@@ -152,8 +155,8 @@ class JsonObject:
     """A frozen dataclass that has one JSON form: an object with a key for each field.
 
     Fields are numbers, texts, ``X | None``, tuples, mappings, and classes with these methods. ``Annotated``
-    says what untrusted values have to be: by a check, by the most elements of a tuple, or in words by what a
-    tuple of fixed length is.
+    says what untrusted values have to be: by a kind or a check, by the most elements of a tuple, or in words
+    by what a tuple of fixed length is.
     """
 
     __slots__ = ()
@@ -226,7 +229,8 @@ def _reader(hint: Any, checked: bool, note: Any = None) -> Check:
         return functools.partial(hint.from_json, checked=checked)
     if not checked:
         return lambda data: data
-    return cast(Check, note or _PLAIN.get(hint, _scalar))
+    kind = note or PLAIN.get(hint, _scalar)
+    return of(kind) if isinstance(kind, Value) else cast(Check, kind)
 
 
 def _list_reader(inner: Check, most: int) -> Check:

@@ -9,13 +9,14 @@ from typing import Annotated, ClassVar, Final
 
 from .caveats import Caveat, texts_of
 from .components import METRICS
-from .json_object import Difference, JsonObject, Word, one_of
+from .json_object import Difference, JsonObject, Word
+from .user_input.kinds import choice
 
 #: The phase of a step in which gradients are computed.
 BACKWARD: Final = "backward"
 #: The phases of a step that have a peak each.
 PHASES: Final = ("forward", BACKWARD, "optimizer")
-Phase = Annotated[str, one_of(PHASES)]
+Phase = Annotated[str, choice(PHASES)]
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -132,7 +133,7 @@ class MemoryReport(JsonObject):
     required: ClassVar[tuple[str, ...]] = ("rank", "holders")
 
     kind: Word
-    metric: Annotated[str, one_of((*METRICS, "active"))]
+    metric: Annotated[str, choice((*METRICS, "active"))]
     peak: PeakBytes
     components: Mapping[Word, Difference]
     holders: tuple[Holder, ...] = ()
@@ -145,7 +146,7 @@ class MemoryReport(JsonObject):
     """Memory over the run, if a report was requested."""
     device: str = ""
     """What it was run on: ``stand-in`` or ``cuda``; empty where nothing was run."""
-    phase: Annotated[str, one_of(("", *PHASES))] = ""
+    phase: Annotated[str, choice(("", *PHASES))] = ""
     """The phase of the peak, as of ``PhasePeak``; empty for metrics other than ``allocated``."""
     other_phases: tuple[PhasePeak, ...] = ()
     """The peaks of the other phases."""

@@ -1,6 +1,8 @@
 """``membudget report`` in the terminal, and ``membudget compare`` of two reports."""
 
 import json
+import pickle
+import subprocess
 
 import pytest
 
@@ -104,6 +106,48 @@ def test_a_report_that_is_none_has_status_2(printed, raw, row, command):
     printed(command, *([broken] * (1 if command == "report" else 2)), status=2)
 
 
-def test_a_report_is_not_compared_with_a_snapshot(printed, raw, row, capsys):
-    assert main(["compare", "a.json", "b.pickle"]) == 2
-    assert "write two report.json, or two snapshots (.pickle)" in " ".join(capsys.readouterr().err.split())
+@pytest.fixture
+def complaint(capsys):
+    """``complaint(a, b)`` is what ``membudget compare a b`` says, on one line."""
+
+    def run(*paths):
+        assert main(["compare", *map(str, paths)]) == 2
+        return " ".join(capsys.readouterr().err.split())
+
+    return run
+
+
+def test_what_files_are_is_seen_by_their_content(tmp_path, raw, row, capsys):
+    for name in ("before", "after.pickle"):
+        (tmp_path / name).write_text(f"\n {json.dumps(raw(row()))}")
+
+    assert main(["compare", str(tmp_path / "before"), str(tmp_path / "after.pickle")]) == 0
+    assert "1 estimated" in capsys.readouterr().out
+
+
+def test_a_report_is_not_compared_with_a_snapshot(tmp_path, raw, row, complaint):
+    report, snapshot = tmp_path / "a.json", tmp_path / "b.json"
+    report.write_text(json.dumps(raw(row())))
+    snapshot.write_bytes(pickle.dumps({"device_traces": []}))
+
+    said = complaint(report, snapshot)
+
+    assert f"{report} is a report and {snapshot} is a snapshot: write two reports, or two snapshots" in said
+
+
+def test_a_file_that_is_neither_is_named(tmp_path, complaint):
+    other = tmp_path / "report.json"
+    other.write_text("- a list")
+
+    assert f"{other}: is neither a report nor a snapshot; write a report.json (of" in complaint(other, other)
+
+
+def test_a_folder_with_a_report_and_a_commit_say_what_to_write(tmp_path, complaint, monkeypatch):
+    (tmp_path / "report.json").write_text("{}")
+    assert f"write {tmp_path / 'report.json'}" in complaint(tmp_path, tmp_path)
+
+    monkeypatch.chdir(tmp_path)
+    for command in ("init -q -b trunk", "-c user.name=a -c user.email=a commit -q --allow-empty -m a"):
+        subprocess.run(["git", *command.split()], check=True)
+    assert "write pytest --membudget --membudget-compare=trunk" in complaint("trunk", "report.json")
+    assert "no-branch: No such file or directory; write a report.json (of" in complaint("no-branch", "trunk")

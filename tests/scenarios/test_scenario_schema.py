@@ -1,12 +1,9 @@
 """The one description of fields: JSON Schema and docs say the same, and no field of a job is without one."""
 
 import dataclasses
-import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
-import yaml
 
 from pytest_membudget.budgets.budget import ARGUMENTS
 from pytest_membudget.recipes.known import READS, TORCH_NAMES
@@ -14,11 +11,10 @@ from pytest_membudget.scenarios import job as jobs
 from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.parts import OPTIMIZERS
 from pytest_membudget.scenarios.schema import SCRIPT
+from tests.json_schemas import scenario_schema
 from tests.scenarios.field_tables import field_tables
-from tests.scenarios.json_schema import scenario_schema, schema_text
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "budgets.membudget.yaml"
 
 #: Fields of a job's parts that scenarios have under another name, or that follow from others.
 ELSEWHERE = {
@@ -66,51 +62,6 @@ def test_what_a_recipe_reads_are_fields(implementation):
         table, _, inner = name.partition(".")
         kind = schema.SCENARIO.by_name[table].kind
         assert not inner or inner in kind.by_name, name
-
-
-# JSON Schema
-
-
-def test_the_packages_schema_is_the_descriptions():
-    file = resources.files("pytest_membudget.scenarios").joinpath("membudget.schema.json")
-
-    assert file.read_text(encoding="utf-8") == schema_text(), (
-        "write it anew with python -m tests.scenarios.json_schema"
-    )
-
-
-@pytest.fixture(scope="module")
-def validator():
-    jsonschema = pytest.importorskip("jsonschema")
-    document = json.loads(schema_text())
-    jsonschema.Draft7Validator.check_schema(document)
-    return jsonschema.Draft7Validator(document)
-
-
-def test_the_example_is_valid(validator):
-    assert not list(validator.iter_errors(yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[]",
-        "budgets: []",
-        "budgets: [{}]",
-        "budgets: [{name: a, gibb: 1}]",
-        "budgets: [{name: a, gib: '1'}]",
-        "budgets: [{name: a, micro_batch: 0}]",
-        "budgets: [{name: a, optimizer: {name: adamm}}]",
-        "budgets: [{name: a, optimizer: {nme: adam}}]",
-        "budgets: [{name: a, model: {config: a, torchtitan: b}}]",
-        "budgets: [{name: a, components: {activation: 1}}]",
-        "budgets: [{name: a, offload: [parameters, parameters]}]",
-        "defaults: {name: a}\nbudgets: [{name: a}]",
-        "budgets: [{name: a}]\ngpu: T4",
-    ],
-)
-def test_what_cannot_be_written_is_not_valid(validator, text):
-    assert not validator.is_valid(yaml.safe_load(text))
 
 
 def test_every_field_says_what_it_is():

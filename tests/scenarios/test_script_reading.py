@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.budgets.marked_test import Program
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.scenarios.scripts import read_limits, read_program
-from tests.scenarios.json_schema import scenario_schema
+from tests.json_schemas import scenario_schema
 
 SETTINGS = {"gpu": None, "metric": "allocated"}
 

@@ -25,7 +25,7 @@ from pytest_membudget.user_input.kinds import (
     TABLE as ANY_TABLE,
 )
 from pytest_membudget.user_input.nodes import UNREADABLE, Mistakes, nearest
-from tests.scenarios.json_schema import schema_of
+from tests.json_schemas import schema_of
 
 TABLE = Table(
     (

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from ..comparison.base.exchange import base_of_document
 from ..errors import UsageMistake
+from ..git_command import run_git
 from ..histories.comparison import sides
 from ..histories.reading import read_snapshot, window_from
 from ..reporting.document import read_document
@@ -15,6 +17,16 @@ from ..reporting.terminal.console import changed_lines
 from ..reporting.terminal.fitting import terminal_width
 from .histories import comparison_lines
 from .terminal import Subcommands, painted, print_lines, table_of
+
+_REPORT: Final = "a report"
+_SNAPSHOT: Final = "a snapshot"
+_WRITE: Final = (
+    "write a report.json (of --membudget-report), or a snapshot (torch.cuda.memory._dump_snapshot)"
+)
+#: How a pickle begins, from protocol 2 on (Python 3.0).
+_PICKLE: Final = b"\x80"
+#: Bytes that say what a file is; white space before JSON's first brace is shorter.
+_START_BYTES: Final = 1024
 
 
 def add_to(commands: Subcommands) -> None:
@@ -38,13 +50,40 @@ def add_to(commands: Subcommands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    are_reports = [path.suffix == ".json" for path in (options.first, options.second)]
-    if len({*are_reports}) > 1:
+    of_first, of_second = _kind(options.first), _kind(options.second)
+    if of_first != of_second:
         raise UsageMistake(
-            f"{options.first} and {options.second}: write two report.json, or two snapshots (.pickle)"
+            f"{options.first} is {of_first} and {options.second} is {of_second}: write two reports, or two "
+            "snapshots"
         )
-    (_compare_reports if are_reports[0] else _compare_snapshots)(options)
+    (_compare_reports if of_first == _REPORT else _compare_snapshots)(options)
     return 0
+
+
+def _kind(path: Path) -> str:
+    """What the file at ``path`` is, by how it begins."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START_BYTES)
+    except OSError as error:
+        raise UsageMistake(f"{path}: {error.strerror}; {_write_instead(path)}") from None
+    if start.startswith(_PICKLE):
+        return _SNAPSHOT
+    if start.lstrip().startswith(b"{"):
+        return _REPORT
+    raise UsageMistake(f"{path}: is neither a report nor a snapshot; {_WRITE}")
+
+
+def _write_instead(path: Path) -> str:
+    report = path / "report.json"
+    if report.is_file():
+        return f"write {report}"
+    if (
+        run_git(Path(), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{path}^{{commit}}").code
+        == 0
+    ):
+        return f"it names a commit, which is run: write pytest --membudget --membudget-compare={path}"
+    return _WRITE
 
 
 def _compare_reports(options: argparse.Namespace) -> None:

@@ -43,7 +43,7 @@ UPDATE, RAISE = "update", "raise"
 #: Most node ids that a line names.
 _NAMED = 3
 #: Facts that make two figures incomparable, as messages name them.
-_FACTS = ("metric", "gpus", "gpu", "device", "torch")
+FACTS = ("metric", "gpus", "gpu", "device", "torch")
 VERSION: Final = 1
 _KEYS: Final = ("version", "tests")
 _ENTRY: Final = table_of(LockEntry, "key")
@@ -215,7 +215,7 @@ def _recorded(status: str, now: LockEntry, how: str, rules: Rules) -> LockCheck:
 
 def _difference(entry: LockEntry, now: LockEntry) -> str:
     """The differences in what the two figures were made with; empty if they can be compared."""
-    pairs = [(name, getattr(entry, name), getattr(now, name)) for name in _FACTS]
+    pairs = [(name, getattr(entry, name), getattr(now, name)) for name in FACTS]
     return ", ".join(f"its {name} is {was}, now {is_}" for name, was, is_ in pairs if was != is_)
 
 
@@ -268,7 +268,7 @@ def _read_entry(nodeid: str, node: Node, mistakes: Mistakes) -> LockEntry | None
     if values is UNREADABLE:
         return None
     entry = LockEntry(**values)
-    needed = ("until", "reason") if entry.until or entry.reason else (*_FACTS, "components")
+    needed = ("until", "reason") if entry.until or entry.reason else (*FACTS, "components")
     for name in (name for name in needed if name not in values):
         mistakes.add(node, f"{nodeid}.{name} is missing: {_ENTRY.by_name[name].doc}")
     total = sum(entry.components.values())

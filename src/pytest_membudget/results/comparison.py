@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from ..components import COMPONENTS, METRICS
-from ..json_object import Count, Difference, JsonObject, Lines, Word, one_of
+from ..json_object import Count, Difference, JsonObject, Lines, Word
 from ..memory_report import Phase, Timeline
 from ..units import gib_text
 from ..user_input.fields import described
@@ -93,7 +93,7 @@ class VersionChange(JsonObject):
 class Comparison(JsonObject):
     """One test against the same test at the base."""
 
-    status: Annotated[str, one_of(STATES)]
+    status: Annotated[str, choice(STATES)]
     reason: Lines = ""
     allowed: bool | None = None
     """False: the test fails by it, within its budget too. True: it passes, over its budget too, as it was at
@@ -188,7 +188,7 @@ class LockCheck(JsonObject):
 
     required: ClassVar[tuple[str, ...]] = ("reason",)
 
-    status: Annotated[str, one_of(STATES)]
+    status: Annotated[str, choice(STATES)]
     reason: Lines = ""
     entry: LockEntry | None = None
     """Of the file; if the session records the figure, the new one. None for ``new``."""

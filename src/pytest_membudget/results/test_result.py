@@ -9,9 +9,10 @@ from typing import Annotated, Any, ClassVar, Final
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
 from ..caveats import METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
-from ..json_object import JsonObject, LineNumber, Lines, one_of
+from ..json_object import JsonObject, LineNumber, Lines
 from ..memory_report import MemoryReport
 from ..names import MARKER
+from ..user_input.kinds import choice
 from ..user_input.nodes import PYTHON, YAML, Syntax
 from .advice import Advice
 from .body_warning import BodyWarning
@@ -21,7 +22,7 @@ from .comparison import GROWN, Comparison, Finding, LockCheck, versions_text
 _SMALL: Final = 100
 #: The state of a test that has grown, and does not fail by it.
 ALLOWED_GROWTH: Final = f"{GROWN} and allowed"
-VerdictName = Annotated[str, one_of(VERDICTS)]
+VerdictName = Annotated[str, choice(VERDICTS)]
 
 
 @dataclass(frozen=True, slots=True)

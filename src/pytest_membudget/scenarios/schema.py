@@ -1,7 +1,7 @@
 """The fields of a scenario and of a script, each with its type, default and meaning.
 
-The JSON Schema that editors read (``membudget.schema.json``) and the tables of ``docs/scenarios.md`` are
-generated from them: ``tests/scenarios/json_schema.py`` and ``field_tables.py``.
+The JSON Schema that editors read (``schemas/membudget.schema.json``) and the tables of ``docs/scenarios.md``
+are generated from them, by ``tests/json_schemas.py`` and ``tests/scenarios/field_tables.py``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _LARGEST: Final = 2**63 - 1
 _A_TEXT: Final = {"type": "string", "pattern": r"\S"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """A value that is accepted as written, or refused. ``words`` and ``read``: see ``Kind``."""
 
