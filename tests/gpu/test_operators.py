@@ -71,8 +71,7 @@ CEILINGS_MIB = {
 
 @pytest.mark.parametrize("name", [_operator(name, mib) for name, mib in CEILINGS_MIB.items()])
 def test_twice(name):
-    import gpu_operators
+    from gpu_operators import OPERATORS
 
-    function = getattr(gpu_operators, name)
     for _ in range(2):
-        function()
+        OPERATORS[name]()
