@@ -48,19 +48,13 @@ def test_of_the_host_what_is_allocated_is_reserved():
     assert totals(ledger.reserved_peak) == totals(ledger.allocated_peak) == (1000, 1000)
 
 
-def test_the_live_ones_are_known_by_their_key(ledger):
-    born(ledger, 1, 100)
-    second = born(ledger, 2, 100)
-    ledger.died(1)
-    assert ledger.live == {2: second}
-
-
 def test_a_key_can_be_used_again_after_a_death(ledger):
     first = born(ledger, 1, 100)
     ledger.died(1)
     second = born(ledger, 1, 200)
     assert ledger.live == {1: second}
     assert first.death < second.birth
+    assert second.death is None
 
 
 def test_births_deaths_marks_and_ends_of_calls_are_in_one_order(ledger):
@@ -76,100 +70,58 @@ def test_births_deaths_marks_and_ends_of_calls_are_in_one_order(ledger):
     )
 
 
-def test_a_live_storage_has_no_death(ledger):
-    assert born(ledger, 1, 100).death is None
-
-
 def totals(peak):
     return peak.allocated_bytes, peak.reserved_bytes
 
 
-def test_the_peak_has_the_totals_of_its_moment(ledger):
-    born(ledger, 1, 1024, reserves=2 * MIB)
-    born(ledger, 2, 512)
-    ledger.died(1)
-    assert totals(ledger.allocated_peak) == (1024 + 512, 2 * MIB)
+LATER = [(1, 12 * MIB, 12 * MIB), (2, 12 * MIB, 12 * MIB), -1, -2, (3, 14 * MIB, 14 * MIB)]
+#: Births, by key with bytes and what is reserved first, deaths by key, and what is reserved for nobody (by
+#: address); who was alive at the peak, and its totals.
+ALLOCATED = {
+    "before any birth": ([], [], (0, 0)),
+    "the totals of its moment": ([(1, 1024, 2 * MIB), (2, 512), -1], [1, 2], (1536, 2 * MIB)),
+    "known after all have died": ([(1, 1000), (2, 1000), -2, -1], [1, 2], (2000, 0)),
+    "one had died before": ([(1, 1000), -1, (2, 512), (3, 1024)], [2, 3], (1536, 0)),
+    "one is born after": ([(1, 2048), -1, (2, 1024)], [1], (2048, 0)),
+    "one is born and dies after": ([(1, 2048), -1, (2, 1024), -2], [1], (2048, 0)),
+    "a total reached again is no new one": ([(1, 1024), -1, (2, 1024)], [1], (1024, 0)),
+    "a higher one forgets the dead": ([(1, 1024), -1, (2, 2048)], [2], (2048, 0)),
+    "before that of reserved": (LATER, [1, 2], (24 * MIB, 24 * MIB)),
+    "after that of reserved": ([(1, 1024, 2 * MIB), (2, 1024)], [1, 2], (2048, 2 * MIB)),
+}
+RESERVED = {
+    "after that of allocated": (LATER, [3], (14 * MIB, 38 * MIB)),
+    "before that of allocated": ([(1, 1024, 2 * MIB), (2, 1024)], [1], (1024, 2 * MIB)),
+    # a further page could not be had
+    "memory that no block got": ([(1, 1024, 2 * MIB), {0: 20 * MIB}, {0: -20 * MIB}], [1], (1024, 22 * MIB)),
+    "a total reached again is no new one": (
+        [(1, 1024, 2 * MIB), -1, {1024 * MIB: -2 * MIB}, (2, 512, 2 * MIB)], [1], (1024, 2 * MIB)
+    ),
+}  # fmt: skip
 
 
-def test_before_any_birth_nothing_is_alive_at_a_peak_of_nothing(ledger):
-    assert totals(ledger.allocated_peak) == (0, 0)
-    assert list(ledger.alive_at(ledger.allocated_peak)) == []
+def played(ledger, events):
+    """The records by their keys."""
+    records = {}
+    for event in events:
+        if isinstance(event, tuple):
+            records[event[0]] = born(ledger, *event)
+        elif isinstance(event, dict):
+            ledger.reserve(*next(iter(event.items())))
+        else:
+            ledger.died(-event)
+    return records
 
 
-def test_those_alive_at_the_peak_are_known_after_all_have_died(ledger):
-    first, second = born(ledger, 1, 1000), born(ledger, 2, 1000)
-    ledger.died(2)
-    ledger.died(1)
-    assert set(ledger.alive_at(ledger.allocated_peak)) == {first, second}
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [*(("allocated", name) for name in ALLOCATED), *(("reserved", name) for name in RESERVED)],
+)
+def test_a_peak_has_those_alive_at_its_moment_and_its_totals(ledger, metric, name):
+    events, alive, bytes_ = {"allocated": ALLOCATED, "reserved": RESERVED}[metric][name]
+    records = played(ledger, events)
+    peak = getattr(ledger, f"{metric}_peak")
 
-
-def test_one_that_died_before_the_peak_was_not_alive_at_it(ledger):
-    born(ledger, 1, 1000)
-    ledger.died(1)
-    born(ledger, 2, 512)
-    third = born(ledger, 3, 1024)
-    assert third in ledger.alive_at(ledger.allocated_peak)
-    assert {record.requested_bytes for record in ledger.alive_at(ledger.allocated_peak)} == {512, 1024}
-
-
-def test_one_born_after_the_peak_was_not_alive_at_it(ledger):
-    first = born(ledger, 1, 2048)
-    ledger.died(1)
-    born(ledger, 2, 1024)
-    assert list(ledger.alive_at(ledger.allocated_peak)) == [first]
-
-
-def test_one_born_and_dead_after_the_peak_was_not_alive_at_it(ledger):
-    first = born(ledger, 1, 2048)
-    ledger.died(1)
-    born(ledger, 2, 1024)
-    ledger.died(2)
-    assert list(ledger.alive_at(ledger.allocated_peak)) == [first]
-
-
-def test_a_total_reached_again_is_no_new_peak(ledger):
-    first = born(ledger, 1, 1024)
-    ledger.died(1)
-    born(ledger, 2, 1024)
-    assert list(ledger.alive_at(ledger.allocated_peak)) == [first]
-
-
-def test_a_higher_peak_forgets_the_dead_of_the_lower_one(ledger):
-    born(ledger, 1, 1024)
-    ledger.died(1)
-    second = born(ledger, 2, 2048)
-    assert list(ledger.alive_at(ledger.allocated_peak)) == [second]
-
-
-def test_reserved_may_peak_after_allocated(ledger):
-    first, second = (born(ledger, key, 12 * MIB, reserves=12 * MIB) for key in (1, 2))
-    ledger.died(1)
-    ledger.died(2)
-    third = born(ledger, 3, 14 * MIB, reserves=14 * MIB)
-    assert totals(ledger.allocated_peak) == (24 * MIB, 24 * MIB)
-    assert set(ledger.alive_at(ledger.allocated_peak)) == {first, second}
-    assert totals(ledger.reserved_peak) == (14 * MIB, 38 * MIB)
-    assert list(ledger.alive_at(ledger.reserved_peak)) == [third]
-
-
-def test_allocated_may_peak_after_reserved(ledger):
-    first = born(ledger, 1, 1024, reserves=2 * MIB)
-    second = born(ledger, 2, 1024)
-    assert list(ledger.alive_at(ledger.reserved_peak)) == [first]
-    assert list(ledger.alive_at(ledger.allocated_peak)) == [first, second]
-
-
-def test_reserved_peaks_with_memory_that_no_block_got(ledger):
-    first = born(ledger, 1, 1024, reserves=2 * MIB)
-    ledger.reserve(0, 20 * MIB)  # and a further page could not be had
-    ledger.reserve(0, -20 * MIB)
-    assert totals(ledger.reserved_peak) == (1024, 22 * MIB)
-    assert list(ledger.alive_at(ledger.reserved_peak)) == [first]
-
-
-def test_a_reserved_total_reached_again_is_no_new_peak(ledger):
-    first = born(ledger, 1, 1024, reserves=2 * MIB)
-    ledger.died(1)
-    ledger.reserve(1024 * MIB, -2 * MIB)
-    born(ledger, 2, 512, reserves=2 * MIB)
-    assert list(ledger.alive_at(ledger.reserved_peak)) == [first]
+    by_birth = sorted(ledger.alive_at(peak), key=lambda one: one.birth)
+    assert by_birth == [records[key] for key in alive]
+    assert totals(peak) == bytes_

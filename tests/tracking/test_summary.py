@@ -116,8 +116,7 @@ def test_the_peaks_are_each_at_their_own_moment(step):
 )
 def test_the_components_add_up_to_the_peak_of_the_metric_exactly(step, metric, peak_bytes):
     report = step.report(metric)
-    assert report.peak_bytes == peak_bytes
-    assert sum(report.components.values()) == peak_bytes
+    assert report.peak_bytes == sum(report.components.values()) == peak_bytes
 
 
 def test_what_a_block_is_larger_than_its_request_counts_as_rounding(story):
@@ -169,11 +168,6 @@ def test_a_holder_without_a_place_says_none(story):
     )
 
 
-def test_the_name_of_a_parameter_goes_before_the_module_it_was_made_in(story):
-    story.born(1000, role=components.PARAMETERS, name="head.weight", module="Llama")
-    assert story.report().holders[0].module == "head.weight"
-
-
 def test_layers_that_differ_in_their_number_alone_are_one_holder(story):
     for layer in range(3):
         story.born(1000, role=components.PARAMETERS, name=f"layers.{layer}.weight")
@@ -183,50 +177,53 @@ def test_layers_that_differ_in_their_number_alone_are_one_holder(story):
     )
 
 
-def test_tensors_of_several_sizes_have_no_size_of_each(story):
-    for layer, size in enumerate((1000, 1000, 4000)):
-        story.born(size, role=components.PARAMETERS, name=f"layers.{layer}.weight")
-    assert [(holder.bytes, holder.each_bytes) for holder in story.report().holders] == [(6000, None)]
+SAME = {"operator": "aten::mm", "module": "body", "at": ("/home/ada/project/a.py", 1)}
+WEIGHT = {"role": components.PARAMETERS}
+#: The storages, bytes and what is known of each; the holders: module, bytes together and of each, how many.
+GROUPS = {
+    "a parameter's name goes before its module": (
+        [(100, {**WEIGHT, "name": "head.weight", "module": "Llama"})], [("head.weight", 100, None, 1)]
+    ),
+    "several sizes have no size of each": (
+        [(size, {**WEIGHT, "name": f"layers.{layer}.weight"}) for layer, size in enumerate((10, 10, 40))],
+        [("layers.*.weight", 60, None, 3)],
+    ),
+    "every number of a path counts as one": (
+        [(100, {"module": "0.blocks.11"}), (100, {"module": "1.blocks.7"})], [("*.blocks.*", 200, 100, 2)]
+    ),
+    "several storages of one layer keep its number": (
+        2 * [(100, {"module": "layers.0.attention"})], [("layers.0.attention", 200, 100, 2)]
+    ),
+    "a number inside a name keeps apart": (
+        [(200, {"module": "conv1"}), (100, {"module": "conv2"})],
+        [("conv1", 200, None, 1), ("conv2", 100, None, 1)],
+    ),
+    "the largest comes first": (
+        [(size, {"module": module}) for module, size in (("a", 100), ("b", 300), ("c", 200))],
+        [("b", 300, None, 1), ("c", 200, None, 1), ("a", 100, None, 1)],
+    ),
+    **{
+        f"{word} keeps apart": (
+            [(20, SAME), (10, SAME | other)], [("body", 20, None, 1), (module, 10, None, 1)]
+        )
+        for word, module, other in (
+            ("a component", "body", {"role": components.BUFFERS}),
+            ("an operator", "body", {"operator": "aten::add"}),
+            ("a module", "head", {"module": "head"}),
+            ("a line", "body", {"at": ("/home/ada/project/a.py", 2)}),
+        )
+    },
+}  # fmt: skip
 
 
-def test_every_number_of_a_path_counts_as_one(story):
-    story.born(100, module="0.blocks.11")
-    story.born(100, module="1.blocks.7")
-    assert [holder.module for holder in story.report().holders] == ["*.blocks.*"]
+@pytest.mark.parametrize("name", GROUPS)
+def test_storages_that_are_for_the_same_are_one_holder(story, name):
+    storages, holders = GROUPS[name]
+    for size_bytes, known in storages:
+        story.born(size_bytes, **known)
 
-
-def test_several_storages_of_one_layer_keep_its_number(story):
-    story.born(100, module="layers.0.attention")
-    story.born(100, module="layers.0.attention")
-    assert [(holder.module, holder.count) for holder in story.report().holders] == [("layers.0.attention", 2)]
-
-
-def test_a_number_inside_a_name_keeps_holders_apart(story):
-    story.born(200, module="conv1")
-    story.born(100, module="conv2")
-    assert [holder.module for holder in story.report().holders] == ["conv1", "conv2"]
-
-
-@pytest.mark.parametrize(
-    "difference",
-    [
-        {"role": components.BUFFERS},
-        {"operator": "aten::add"},
-        {"module": "head"},
-        {"at": ("/home/ada/project/a.py", 2)},
-    ],
-)
-def test_component_operator_module_and_line_each_keep_holders_apart(story, difference):
-    same = {"operator": "aten::mm", "module": "body", "at": ("/home/ada/project/a.py", 1)}
-    story.born(100, **same)
-    story.born(100, **{**same, **difference})
-    assert [holder.count for holder in story.report().holders] == [1, 1]
-
-
-def test_the_largest_holder_comes_first(story):
-    for module, size_bytes in (("a", 100), ("b", 300), ("c", 200)):
-        story.born(size_bytes, module=module)
-    assert [holder.module for holder in story.report().holders] == ["b", "c", "a"]
+    found = [(one.module, one.bytes, one.each_bytes, one.count) for one in story.report().holders]
+    assert found == holders
 
 
 def test_the_hundred_largest_holders_are_reported_and_the_others_count_in_their_components(story):

@@ -88,10 +88,6 @@ def test_where_no_frame_is_the_users_nothing_is_found():
     assert SourceFinder(["/"], STANDARD_LIBRARY).find() == (None, 0)
 
 
-def test_without_a_frame_of_the_users_nothing_is_found():
-    assert SourceFinder(["/"], "/nowhere").find() == (None, 0)
-
-
 def test_the_nearest_depth_is_the_caller_itself():
     file, line = SourceFinder([], STANDARD_LIBRARY).find()
     assert file == __file__
