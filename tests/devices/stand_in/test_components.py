@@ -50,9 +50,9 @@ def sgd(model):
     return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
-def stepped(name, options):
+def adamw():
     model = layers(4)
-    train(model, getattr(torch.optim, name)(model.parameters(), lr=0.1, **options))
+    train(model, torch.optim.AdamW(model.parameters()))
 
 
 def closure():
@@ -118,17 +118,6 @@ def exchanged_data():
     (module.weight * 2).sum().backward()
 
 
-def average():
-    model = layers(2)
-    frozen = copy.deepcopy(model).requires_grad_(False)
-
-    def follow():
-        with torch.no_grad():
-            torch._foreach_lerp_(list(frozen.parameters()), list(model.parameters()), 0.01)
-
-    train(model, sgd(model), after_step=follow)
-
-
 def lora():
     base, down, up = (
         linear().requires_grad_(False),
@@ -159,11 +148,6 @@ def moved_and_not_run():
 def buffers():
     module = nn.BatchNorm1d(1024, device="cuda")
     module(torch.randn(2, 1024, device="cuda")).sum().backward()
-
-
-def weight_norm():
-    layer = nn.utils.parametrizations.weight_norm(linear())
-    layer(batch()).sum().backward()
 
 
 def pruned():
@@ -224,37 +208,15 @@ def sparse_gradients():
         rows.backward(torch.ones_like(rows))
 
 
-#: Of steps of an optimizer over four layers components in bytes.
-OPTIMIZERS = [
-    # CUDA's default is foreach: one list of square roots, as large as the model
-    (
-        "AdamW",
-        {},
-        {"optimizer_states": 8 * MIB, "temporaries": 4 * MIB, "workspaces": 2 * WORKSPACE * IS_KEPT},
-    ),
-    # a parameter's square root, its quotient, and the quotient of the parameter before
-    ("AdamW", {"foreach": False}, {"optimizer_states": 8 * MIB, "temporaries": 3 * MIB}),
-    ("AdamW", {"fused": True}, {"optimizer_states": 8 * MIB + 4 * 4}),  # a step count a parameter
-    ("SGD", {}, {"optimizer_states": 0}),
-    ("SGD", {"momentum": 0.9}, {"optimizer_states": 4 * MIB}),
-    ("Adamax", {}, {"optimizer_states": 8 * MIB}),  # step counts are the host's, as most optimizers have them
-    ("ASGD", {}, {"optimizer_states": 4 * MIB + 4 * 3 * 4}),  # three numbers a parameter beside the average
-]
-
-
-@pytest.mark.parametrize(("name", "options", "components"), OPTIMIZERS)
-def test_optimizers_hold_their_states_and_their_steps_own_temporaries(trace, name, options, components):
-    assert trace(stepped, name, options).has(parameters=4 * MIB, gradients=4 * MIB, **components)
-
-
 #: Of each body components in bytes.
 CASES = [
+    # CUDA's default is foreach: one list of square roots, as large as the model
+    (adamw, {"optimizer_states": 8 * MIB, "temporaries": 4 * MIB, "workspaces": 2 * WORKSPACE * IS_KEPT}),
     (closure, {"parameters": MIB}),
     (scratch_of_a_step, {"parameters": MIB, "gradients": MIB, "temporaries": 32 * MIB, "activations": 0}),
     (loaded_states, {"parameters": MIB, "optimizer_states": 2 * MIB}),
     (parameters_outside_modules, {"parameters": MIB, "gradients": MIB, "optimizer_states": 2 * MIB}),
     (exchanged_data, {"parameters": MIB // 2}),
-    (average, {"parameters": 2 * MIB, "frozen_parameters": 2 * MIB, "gradients": 2 * MIB}),
     (
         lora,
         {"frozen_parameters": MIB, "parameters": 2 * 8 * BATCH, "gradients": 2 * 8 * BATCH,
@@ -263,7 +225,6 @@ CASES = [
     (teacher, {"frozen_parameters": 2 * MIB, "parameters": MIB}),
     (moved_and_not_run, {"parameters": MIB, "frozen_parameters": MIB}),
     (buffers, {"buffers": 2 * 4096 + 8}),  # running mean and variance, and the number of batches
-    (weight_norm, {"parameters": MIB + 2 * BATCH, "buffers": 0}),  # directions; lengths and norms of 512 rows
     (pruned, {"parameters": 2 * MIB, "buffers": MIB}),  # what was there, and what the mask leaves of it
     (
         forward_and_backward,
@@ -285,64 +246,7 @@ def test_a_checkpoint_keeps_blocks_inputs_and_what_one_block_keeps(trace):
     assert 8 * 4 * MIB <= trace(recomputed).activations <= (7 + 2) * 4 * MIB + 2 * 4
 
 
-# Copies of parameters that no module registers
-
-
-def cloned_state_dict(model):
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-@torch.no_grad()
-def filled(model):
-    return [torch.empty_like(parameter).copy_(parameter) for parameter in model.parameters()]
-
-
-def filled_zeros(model):
-    kept = [torch.zeros_like(parameter) for parameter in model.parameters()]
-    for each, parameter in zip(kept, model.parameters(), strict=True):
-        each.copy_(parameter.detach())
-    return kept
-
-
-class Average:
-    """As written by hand."""
-
-    def __init__(self, model):
-        self.shadow = {name: parameter.data.clone() for name, parameter in model.named_parameters()}
-
-    def update(self, model):
-        for name, parameter in model.named_parameters():
-            self.shadow[name].mul_(0.99).add_(parameter.data, alpha=0.01)
-
-
-COPIES = {
-    "cloned": lambda model: [parameter.detach().clone() for parameter in model.parameters()],
-    # diffusers' EMAModel
-    "cloned and detached": lambda model: [parameter.clone().detach() for parameter in model.parameters()],
-    "cloned data": lambda model: [parameter.data.clone() for parameter in model.parameters()],
-    "cloned state dict": cloned_state_dict,
-    "filled": filled,
-    "filled zeros": filled_zeros,
-    "average": Average,
-}
-
-
-def trained_with(name, late):
-    """Two weights of 1 MiB; ``late``: the copy is made after the first step."""
-    model = layers(2)
-    optimizer, copies = sgd(model), None
-    for step in range(3):
-        if copies is None and step == late:
-            copies = COPIES[name](model)
-        train(model, optimizer, rows=4, steps=1)
-        if isinstance(copies, Average):
-            copies.update(model)
-
-
-@pytest.mark.parametrize(("name", "late"), [*((name, 0) for name in COPIES), ("cloned", 1), ("average", 1)])
-def test_a_copy_of_the_weights_in_training_is_frozen_parameters(trace, name, late):
-    each = dict.fromkeys(("parameters", "frozen_parameters", "gradients"), 2 * MIB)
-    assert trace(trained_with, name, late).has(**each, inputs=4 * BATCH)
+# Copies of parameters that no module registers; of trained ones: test_computed_from_parameters.py
 
 
 def copied_without_training():
@@ -391,7 +295,7 @@ def compiled_with_a_copy():
         graphs.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
         return graph.forward
 
-    average = COPIES["cloned"](model)
+    average = [weight.detach().clone() for weight in model.parameters()]
     torch.compile(step, backend=counted, fullgraph=True)(batch(4)).sum().backward()
     return [graphs, len(average)]
 
