@@ -242,6 +242,15 @@ def test_what_describes_the_machine_is_kept(observed):
     observed.kept("import platform; platform.processor(); subprocess.run(['uname', '-a'])")
 
 
+def test_what_kind_a_file_is_depends_on_the_file(observed):
+    observed.kept("import platform; platform.architecture()")  # Triton asks for the kind of the interpreter
+    kept = observed.kept("subprocess.run(['file', '-b', 'data.txt'])")
+    assert observed.changed(kept) is None
+
+    observed.write("data.txt", "another")
+    assert observed.changed(kept) == "{root}/data.txt"
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -17,6 +17,8 @@ _GIT: Final = (
 _READS_MORE: Final = ("--ignored", "--no-index", "--output", "--ext-diff", "--textconv")
 #: They say what the machine is, as ``platform`` does, which is not followed either.
 _OF_MACHINE: Final = ("arch", "hostname", "ldconfig", "lscpu", "nproc", "uname")
+#: ``platform.architecture()`` asks so, and Triton asks that, whose kernels PyTorch's own operators may be.
+_KIND_OF_FILE: Final = ["file", "-b"]
 _VERSION: Final = (["--version"], ["-V"], ["-v"], ["version"])
 #: What a shell only splits.
 _PLAIN: Final = re.compile(r"[\w ./:,+@%=-]*")
@@ -38,5 +40,11 @@ def asks_git(words: Sequence[str], environment: Mapping[Any, Any]) -> bool:
 
 
 def asks_program(words: Sequence[str]) -> bool:
-    """Whether its answer depends on the program, and on the machine, alone."""
-    return os.path.basename(words[0]) in _OF_MACHINE or list(words[1:]) in _VERSION
+    """Whether its answer depends on the program, on what it ``reads`` and on the machine alone."""
+    of_machine = os.path.basename(words[0]) in _OF_MACHINE
+    return of_machine or list(words[1:]) in _VERSION or bool(reads(words))
+
+
+def reads(words: Sequence[str]) -> list[str]:
+    """The files of the command line that its answer depends on."""
+    return list(words[2:]) if list(words[:2]) == _KIND_OF_FILE else []

@@ -237,6 +237,8 @@ class Observer:
         elif not words or not commands.asks_program(words):
             self._lost("subprocess.Popen")
             return
+        for name in commands.reads(words):
+            self._see("state", path_of(os.path.join(path or "", name)), opens=True)
         folders = [""] if os.sep in words[0] else os.get_exec_path(dict(variables))
         for place in (path_of(os.path.join(path or "", folder, words[0])) for folder in folders):
             self._keep("state", str(place))
