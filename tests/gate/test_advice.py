@@ -6,34 +6,14 @@ import os
 import pytest
 
 from pytest_membudget.reporting.files.json_file import torch_of
+from tests.gate.given import ALONE, ASKED, XDIST, given_files
 
-CONFTEST = """
-    from pytest_membudget.testing import GivenEstimates, takes
-
-    TRIED = {"Adam(..., fused=True)": 2.75, "half as much": 1.5, "next to nothing": 2.995}
-
-
-    def pytest_membudget_estimates():
-        names = "over", "expected", "within"
-        given = {f"test_budgets.py::test_{name}": takes(3, tried=TRIED) for name in names}
-        return GivenEstimates(given)
-    """
-BUDGETS = """
-    import pytest
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_over(): ...
-
-    @pytest.mark.xfail
-    @pytest.mark.mem_budget(gib=2)
-    def test_expected(): ...
-
-    @pytest.mark.mem_budget(gib=4)
-    def test_within(): ...
-    """
-FILES = {"conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
-ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
+TAKES = 'takes(3, tried={"Adam(..., fused=True)": 2.75, "half as much": 1.5, "next to nothing": 2.995})'
+FILES = given_files({
+    "test_over": (TAKES, "mem_budget(gib=2)"),
+    "test_expected": (TAKES, "xfail", "mem_budget(gib=2)"),
+    "test_within": (TAKES, "mem_budget(gib=4)"),
+})  # fmt: skip
 TITLE = "What reduces it from 3.00 GiB (each change was run):"
 LISTED = [
     "      1.50 GiB   -1.50 GiB  half as much, within",
@@ -57,7 +37,7 @@ def section_of(text):
     return [line for line in lines[: lines.index("") if "" in lines else None] if line.startswith("  ")]
 
 
-@pytest.mark.parametrize("xdist", [(), ("-p", "xdist.plugin", "-n2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("xdist", [(), XDIST], ids=["alone", "xdist"])
 def test_a_failure_lists_the_trials_by_what_they_save(session_of, xdist):
     run = session_of(FILES, *ASKED, *xdist, env=ALONE)
 
@@ -78,7 +58,7 @@ def test_where_growth_is_the_failure_nothing_is_tried(session_of, raw, row):
     files = {
         **FILES,
         "base.json": json.dumps(base),
-        "test_budgets.py": BUDGETS.replace("gib=2", 'gib=2, max_growth="1%"'),
+        "test_budgets.py": FILES["test_budgets.py"].replace("gib=2", 'gib=2, max_growth="1%"'),
     }
 
     run = session_of(files, *ASKED, "--membudget-compare=base.json", env=ALONE)

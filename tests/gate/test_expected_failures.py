@@ -2,84 +2,31 @@
 
 import pytest
 
-ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
-FILES = {
-    "conftest.py": """
-        from pytest_membudget.testing import GivenEstimates, error, raises, skips, takes
+from tests.gate.given import ALONE, ASKED, XDIST, given_files
 
-        LARGE = "over", "over_strict", "over_other_error_expected", "over_not_expected", "not_to_be_run"
-        ESTIMATES = {
-            **dict.fromkeys(LARGE, takes(2)),
-            "within": takes(0.5),
-            "within_strict": takes(0.5),
-            "body_raises": raises("ZeroDivisionError: the user's own error"),
-            "gives_itself_up": skips("xfail: not on this day"),
-            "nothing_allocated": takes(0),
-            "crashes": error("the worker left with status 3"),
-        }
-
-        def pytest_membudget_estimates():
-            return GivenEstimates({f"test_budgets.py::test_{name}": one for name, one in ESTIMATES.items()})
-        """,
-    "test_budgets.py": """
-        import pytest
-
-        @pytest.mark.xfail
-        @pytest.mark.mem_budget(gib=1)
-        def test_over(): ...
-
-        @pytest.mark.xfail(strict=True, reason="too large")
-        @pytest.mark.mem_budget(gib=1)
-        def test_over_strict(): ...
-
-        @pytest.mark.xfail
-        @pytest.mark.mem_budget(gib=1)
-        def test_within(): ...
-
-        @pytest.mark.xfail(strict=True)
-        @pytest.mark.mem_budget(gib=1)
-        def test_within_strict(): ...
-
-        @pytest.mark.xfail(raises=ZeroDivisionError)
-        @pytest.mark.mem_budget(gib=1)
-        def test_over_other_error_expected(): ...
-
-        @pytest.mark.xfail(False, reason="does not apply")
-        @pytest.mark.mem_budget(gib=1)
-        def test_over_not_expected(): ...
-
-        @pytest.mark.xfail
-        @pytest.mark.mem_budget(gib=1)
-        def test_body_raises(): ...
-
-        @pytest.mark.xfail(run=False)
-        @pytest.mark.mem_budget(gib=1)
-        def test_not_to_be_run(): ...
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_gives_itself_up(): ...
-
-        @pytest.mark.xfail(strict=True)
-        @pytest.mark.mem_budget(gib="1")
-        def test_malformed_mark(): ...
-
-        @pytest.mark.xfail(strict=True)
-        @pytest.mark.mem_budget(gib=1)
-        def test_nothing_allocated(): ...
-
-        @pytest.mark.xfail(strict=True)
-        @pytest.mark.mem_budget(gib=1)
-        def test_crashes(): ...
-        """,
-}
+ONE = "mem_budget(gib=1)"
+#: What each test takes, and its marks.
+FILES = given_files({
+    "test_over": ("takes(2)", "xfail", ONE),
+    "test_over_strict": ("takes(2)", 'xfail(strict=True, reason="too large")', ONE),
+    "test_within": ("takes(0.5)", "xfail", ONE),
+    "test_within_strict": ("takes(0.5)", "xfail(strict=True)", ONE),
+    "test_over_other_error_expected": ("takes(2)", "xfail(raises=ZeroDivisionError)", ONE),
+    "test_over_not_expected": ("takes(2)", 'xfail(False, reason="does not apply")', ONE),
+    "test_body_raises": ('raises("ZeroDivisionError: the user\'s own error")', "xfail", ONE),
+    "test_not_to_be_run": ("takes(2)", "xfail(run=False)", ONE),
+    "test_gives_itself_up": ('skips("xfail: not on this day")', ONE),
+    "test_malformed_mark": ("", "xfail(strict=True)", 'mem_budget(gib="1")'),
+    "test_nothing_allocated": ("takes(0)", "xfail(strict=True)", ONE),
+    "test_crashes": ('error("the worker left with status 3")', "xfail(strict=True)", ONE),
+})  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def run(session_of):
     """With pytest-xdist; without: ``test_hooks.py``."""
     pytest.importorskip("xdist")
-    return session_of(FILES, *ASKED, "-p", "xdist.plugin", "-n2", env=ALONE)
+    return session_of(FILES, *ASKED, *XDIST, env=ALONE)
 
 
 @pytest.mark.parametrize("name", ["test_over", "test_over_strict"])
@@ -129,15 +76,8 @@ def test_the_summary_says_which_failures_were_expected(run):
 
 
 def test_with_runxfail_nothing_is_expected(session_of):
-    body = """
-        import pytest
+    files = given_files({"test_malformed": ("", "xfail(run=False)", "mem_budget(gib=0)")})
 
-        @pytest.mark.xfail(run=False)
-        @pytest.mark.mem_budget(gib=0)  # which needs no worker
-        def test_malformed():
-            pass
-        """
-
-    run = session_of({"test_budgets.py": body}, "--membudget", "--runxfail")
+    run = session_of(files, *ASKED, "--runxfail", env=ALONE)
 
     assert run.outcomes == {"test_malformed": "failed"}

@@ -6,161 +6,75 @@ held in ``tests/plugin``.
 
 import pytest
 
-CONFTEST = """
-    import pytest
+from tests.gate.given import ALONE, ASKED, given_files
 
-    from pytest_membudget.testing import GivenEstimates, error, out_of_memory, raises, skips, takes
+TWO = "mem_budget(gib=2)"
+#: By what becomes of them: what each test takes, and its marks.
+BY_OUTCOME = {
+    "passed": {
+        "test_within": ("takes(1)", TWO),
+        "test_a_little_more_on_cuda": ("takes(1)", TWO),
+    },
+    # without a limit; pytest's reports have no word for them but that they have not failed
+    "unset": {
+        "test_growth_alone": ("takes(1)", 'mem_budget(max_growth="1%")'),
+        "test_bare": ("takes(3.125, activations=3)", "mem_budget"),
+    },
+    # with an estimate that is over, or out of memory on its card
+    "over": {
+        "test_over": ("takes(3)", TWO),
+        "test_component": ("takes(1, activations=0.75)", 'mem_budget(components={"activations": 0.5})'),
+        "test_out_of_memory": ('out_of_memory("aten::mm", "a.py:1")', TWO),
+        "test_over_and_another_expected": ("takes(3)", "xfail(raises=KeyError)", TWO),
+    },
+    "measured over": {"test_more_on_cuda": ("takes(1)", TWO)},
+    # held to nothing
+    "unchecked": {
+        "test_lost": ('error("the worker was killed\\nits last lines")', TWO),
+        "test_raises": ('raises("ValueError: no")', TWO),
+        "test_bare_raises": ('raises("AssertionError: 2 > 1")', "mem_budget"),
+        "test_bare_takes_nothing": ("takes(0)", 'mem_budget(gpus=1, metric="allocated")'),
+        "test_unchecked": ('error("could not be traced")', TWO),
+        "test_nothing_on_cuda": ("takes(0)", TWO),
+        "test_malformed": ("", "mem_budget(gib=0)"),
+        "test_awkward": ("", "mem_budget(gib=1, metric=Awkward())"),
+        "test_endless": ("", "mem_budget(gib=10**400)"),
+        "test_unchecked_and_expected": ('error("could not be traced")', "xfail", TWO),
+    },
+    "skipped": {"test_skips_itself": ('skips("too slow")', TWO)},
+    "xfailed": {
+        "test_over_and_expected": ("takes(3)", "xfail", TWO),
+        "test_raises_and_expected": ('raises("ValueError: no")', "xfail", TWO),
+    },
+}
+MEASURED = {
+    "test_within": "takes(1)",
+    "test_more_on_cuda": "takes(3)",
+    "test_a_little_more_on_cuda": "takes(1.25)",
+    "test_bare": "takes(3.25)",
+    "test_growth_alone": "takes(1)",
+}
+HEAD = """
+ran = []
 
-    ESTIMATES = {
-        "test_within": takes(1),
-        "test_over": takes(3),
-        "test_component": takes(1, activations=0.75),
-        "test_lost": error("the worker was killed\\nits last lines"),
-        "test_raises": raises("ValueError: no"),
-        "test_unchecked": error("could not be traced"),
-        "test_skips_itself": skips("too slow"),
-        "test_out_of_memory": out_of_memory("aten::mm", "a.py:1"),
-        "test_nothing_on_cuda": takes(0),
-        "test_over_and_expected": takes(3),
-        "test_over_and_another_expected": takes(3),
-        "test_raises_and_expected": raises("ValueError: no"),
-        "test_unchecked_and_expected": error("could not be traced"),
-        "test_more_on_cuda": takes(1),
-        "test_a_little_more_on_cuda": takes(1),
-        "test_growth_alone": takes(1),
-        "test_bare": takes(3.125, activations=3),
-        "test_bare_raises": raises("AssertionError: 2 > 1"),
-        "test_bare_takes_nothing": takes(0),
-    }
-    MEASURED = {
-        "test_within": takes(1),
-        "test_more_on_cuda": takes(3),
-        "test_a_little_more_on_cuda": takes(1.25),
-        "test_bare": takes(3.25),
-        "test_growth_alone": takes(1),
-    }
-
-
-    def by_nodeid(given):
-        return {f"test_budgets.py::{name}": one for name, one in given.items()}
-
-
-    def pytest_membudget_estimates():
-        return GivenEstimates(by_nodeid(ESTIMATES), measured=by_nodeid(MEASURED), card="Stand-in 40GB")
-    """
-BUDGETS = """
-    import pytest
-
-    ran = []
-
-    @pytest.fixture
-    def resource():
+@pytest.fixture(autouse=True)
+def resource(request):
+    if request.node.get_closest_marker("mem_budget"):
         ran.append("fixture")
 
-    @pytest.mark.mem_budget(gib=2)
-    def test_within(resource):
-        ran.append("body")
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_over():
-        ran.append("body")
-
-    @pytest.mark.mem_budget(components={"activations": 0.5})
-    def test_component(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_lost(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_raises(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_unchecked(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_skips_itself(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_out_of_memory(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_nothing_on_cuda(): ...
-
-    @pytest.mark.mem_budget(gib=0)
-    def test_malformed(): ...
-
-    class Awkward:
-        def __eq__(self, other):
-            raise RuntimeError("no comparison")
-        def __repr__(self):
-            raise RuntimeError("no text")
-
-    @pytest.mark.mem_budget(gib=1, metric=Awkward())
-    def test_awkward(): ...
-
-    @pytest.mark.mem_budget(gib=10**400)
-    def test_endless(): ...
-
-    @pytest.mark.mem_budget(max_growth="1%")
-    def test_growth_alone(): ...
-
-    @pytest.mark.mem_budget
-    def test_bare(): ...
-
-    @pytest.mark.mem_budget
-    def test_bare_raises(): ...
-
-    @pytest.mark.mem_budget(gpus=1, metric="allocated")
-    def test_bare_takes_nothing(): ...
-
-    @pytest.mark.xfail
-    @pytest.mark.mem_budget(gib=2)
-    def test_over_and_expected(): ...
-
-    @pytest.mark.xfail(raises=KeyError)
-    @pytest.mark.mem_budget(gib=2)
-    def test_over_and_another_expected(): ...
-
-    @pytest.mark.xfail
-    @pytest.mark.mem_budget(gib=2)
-    def test_raises_and_expected(): ...
-
-    @pytest.mark.xfail
-    @pytest.mark.mem_budget(gib=2)
-    def test_unchecked_and_expected(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_more_on_cuda(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_a_little_more_on_cuda(): ...
-
-    def test_nothing_ran_here():
-        assert not ran
-    """
-FILES = {"conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
-#: No other plugins, which take longer to import than a session takes.
-ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
-
-#: Without a limit; pytest's reports have no word for them but that they have not failed.
-UNSET = {"test_bare", "test_growth_alone"}
-PASSED = {"test_within", "test_a_little_more_on_cuda", "test_nothing_ran_here"} | UNSET
-SKIPPED = {"test_skips_itself"}
-XFAILED = {"test_over_and_expected", "test_raises_and_expected"}
-#: With an estimate that is over, or out of memory on its card.
-OVER = {"test_over", "test_component", "test_out_of_memory", "test_over_and_another_expected"}
-#: Held to nothing.
-UNCHECKED = {
-    "test_lost",
-    "test_raises",
-    "test_bare_raises",
-    "test_bare_takes_nothing",
-    "test_unchecked",
-    "test_nothing_on_cuda",
-    *("test_malformed", "test_awkward", "test_endless"),
-    "test_unchecked_and_expected",
-}
+class Awkward:
+    def __eq__(self, other):
+        raise RuntimeError("no comparison")
+    def __repr__(self):
+        raise RuntimeError("no text")
+"""
+ROWS = {name: row for rows in BY_OUTCOME.values() for name, row in rows.items()}
+FILES = given_files(ROWS, MEASURED, HEAD, 'ran.append("body")')
+FILES["test_budgets.py"] += "\ndef test_nothing_ran_here():\n    assert not ran\n"
+CONFTEST = FILES["conftest.py"]
+UNSET, OVER, UNCHECKED = (set(BY_OUTCOME[name]) for name in ("unset", "over", "unchecked"))
+PASSED = {*BY_OUTCOME["passed"], "test_nothing_ran_here"} | UNSET
+SKIPPED, XFAILED = set(BY_OUTCOME["skipped"]), set(BY_OUTCOME["xfailed"])
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +187,7 @@ def test_without_measuring_the_estimate_decides(session_of):
 
 
 def test_required_measuring_that_cannot_be_had_fails(session_of):
-    none = {**FILES, "conftest.py": CONFTEST.replace("measured=by_nodeid(MEASURED)", "measured={}")}
+    none = given_files(ROWS, head=HEAD)
     required = session_of(none, *ASKED, "--membudget-measure=require", "-k", "within", env=ALONE)
 
     assert required.outcomes == {"test_within": "failed"}
@@ -298,9 +212,9 @@ def test_where_nothing_runs_an_unchecked_budget_fails_too(session_of):
 
 def test_a_session_that_ends_without_a_word_of_a_test_is_red(session_of):
     swallows = CONFTEST + (
-        "\n    @pytest.hookimpl(tryfirst=True)\n"
-        "    def pytest_runtest_protocol(item):\n"
-        "        return item.name == 'test_within' or None\n"
+        "\n@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_runtest_protocol(item):\n"
+        "    return item.name == 'test_within' or None\n"
     )
     lost = session_of(
         {**FILES, "conftest.py": swallows}, *ASKED, "-k", "test_within or nothing_ran", env=ALONE
@@ -313,9 +227,9 @@ def test_a_session_that_ends_without_a_word_of_a_test_is_red(session_of):
 def test_an_xdist_worker_that_ends_without_a_word_of_its_budgets_leaves_the_session_red(session_of):
     pytest.importorskip("xdist")
     forgets = CONFTEST + (
-        "\n    @pytest.hookimpl(trylast=True)\n"
-        "    def pytest_sessionfinish(session):\n"
-        "        getattr(session.config, 'workeroutput', {}).pop('membudget', None)\n"
+        "\n@pytest.hookimpl(trylast=True)\n"
+        "def pytest_sessionfinish(session):\n"
+        "    getattr(session.config, 'workeroutput', {}).pop('membudget', None)\n"
     )
     silent = session_of(
         {**FILES, "conftest.py": forgets}, "-p", "xdist.plugin", "-n1", *ASKED, "-k", "test_within", env=ALONE

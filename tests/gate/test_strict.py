@@ -2,89 +2,38 @@
 
 import pytest
 
-ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
+from tests.gate.given import ALONE, ASKED, XDIST, given_files
+
+TWO = "mem_budget(gib=2)"
+#: Green without the option: what each test takes, and its marks.
+NOT_CHECKED = {
+    "test_size": ('takes(1, caveats=[Caveat(SIZE_READ, "a.py:2 reads an int64 value")])', TWO),
+    "test_library": ('takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")])', TWO),
+    "test_size_and_expected": (
+        'takes(1, caveats=[Caveat(SIZE_READ, "a.py:3 reads an int64 value")])', "xfail", TWO
+    ),
+    "test_raises_and_expected": ('raises("ValueError: no")', "xfail", TWO),
+    "test_skips_itself": ('skips("too slow")', TWO),
+    "test_skip": ("", 'skip(reason="later")', TWO),
+    "test_skipif": ("", 'skipif("True", reason="as text")', TWO),
+    "test_not_run": ("", "xfail(run=False)", TWO),
+    "test_growth_alone": ("takes(1)", 'mem_budget(max_growth="1%")'),
+    "test_bare": ("takes(1)", "mem_budget"),
+    "test_excused_too_low": ('takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")])', TWO),
+}  # fmt: skip
+OTHERS = {
+    "test_plain": ("takes(1)", TWO),
+    "test_method": ('takes(1, caveats=[Caveat(HOW, "compiled")])', TWO),
+    "test_read": ('takes(1, caveats=[Caveat(READ, "a.py:1 reads a float32 value")])', TWO),
+    "test_over": ('takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")])', TWO),
+    "test_over_and_expected": ('takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")])', "xfail", TWO),
+    "test_excused_skip": ("", 'skip(reason="excused")', TWO),
+    "test_excused": ('takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")])', TWO),
+    "test_measured": ('takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")])', TWO),
+    "test_without_a_budget": ("", "skip"),
+}
 FILES = {
-    "conftest.py": """
-        from pytest_membudget.caveats import HOW, LIBRARY, READ, SIZE_READ, Caveat
-        from pytest_membudget.testing import GivenEstimates, raises, skips, takes
-
-        ESTIMATES = {
-            "test_plain": takes(1),
-            "test_method": takes(1, caveats=[Caveat(HOW, "compiled")]),
-            "test_read": takes(1, caveats=[Caveat(READ, "a.py:1 reads a float32 value")]),
-            "test_size": takes(1, caveats=[Caveat(SIZE_READ, "a.py:2 reads an int64 value")]),
-            "test_library": takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
-            "test_over": takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
-            "test_over_and_expected": takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
-            "test_size_and_expected": takes(1, caveats=[Caveat(SIZE_READ, "a.py:3 reads an int64 value")]),
-            "test_raises_and_expected": raises("ValueError: no"),
-            "test_skips_itself": skips("too slow"),
-            "test_excused": takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")]),
-            "test_excused_too_low": takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")]),
-            "test_bare": takes(1),
-            "test_growth_alone": takes(1),
-            "test_measured": takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
-        }
-
-        def pytest_membudget_estimates():
-            given = {f"test_budgets.py::{name}": one for name, one in ESTIMATES.items()}
-            measured = {"test_budgets.py::test_measured": takes(1)}
-            return GivenEstimates(given, measured=measured, card="a card")
-        """,
-    "test_budgets.py": """
-        import pytest
-
-        budget = pytest.mark.mem_budget(gib=2)
-
-        @budget
-        def test_plain(): ...
-        @budget
-        def test_method(): ...
-        @budget
-        def test_read(): ...
-        @budget
-        def test_size(): ...
-        @budget
-        def test_library(): ...
-        @budget
-        def test_over(): ...
-        @pytest.mark.xfail
-        @budget
-        def test_over_and_expected(): ...
-        @pytest.mark.xfail
-        @budget
-        def test_size_and_expected(): ...
-        @pytest.mark.xfail
-        @budget
-        def test_raises_and_expected(): ...
-        @budget
-        def test_skips_itself(): ...
-        @pytest.mark.skip(reason="later")
-        @budget
-        def test_skip(): ...
-        @pytest.mark.skipif("True", reason="as text")
-        @budget
-        def test_skipif(): ...
-        @pytest.mark.xfail(run=False)
-        @budget
-        def test_not_run(): ...
-        @pytest.mark.skip(reason="excused")
-        @budget
-        def test_excused_skip(): ...
-        @pytest.mark.mem_budget(max_growth="1%")
-        def test_growth_alone(): ...
-        @pytest.mark.mem_budget
-        def test_bare(): ...
-        @budget
-        def test_excused(): ...
-        @budget
-        def test_excused_too_low(): ...
-        @budget
-        def test_measured(): ...
-        @pytest.mark.skip
-        def test_without_a_budget(): ...
-        """,
+    **given_files(NOT_CHECKED | OTHERS, {"test_measured": "takes(1)"}),
     "test_file.py": """
         import pytest
 
@@ -101,20 +50,6 @@ FILES = {
           test_budgets.py::test_excused_too_low: {bytes: 536870912, reason: soon, until: 2999-12-31}
         """,
 }
-#: Green without the option.
-NOT_CHECKED = {
-    "test_size",
-    "test_library",
-    "test_size_and_expected",
-    "test_raises_and_expected",
-    "test_skips_itself",
-    "test_skip",
-    "test_skipif",
-    "test_not_run",
-    "test_growth_alone",
-    "test_bare",
-    "test_excused_too_low",
-}
 OVER = {"test_over"}
 MARKED = {"test_read", "test_size", "test_library", "test_excused", "test_excused_too_low"}
 
@@ -130,7 +65,7 @@ def lenient(session_of):
 
 @pytest.fixture(scope="module", params=["alone", "-n2"])
 def run(request, session_of):
-    more = ("-p", "xdist.plugin", "-n2") if request.param == "-n2" else ()
+    more = XDIST if request.param == "-n2" else ()
     return session_of(FILES, *ASKED, "--membudget-strict", *more, env=ALONE)
 
 
@@ -147,7 +82,7 @@ def test_without_it_what_rests_on_something_is_marked(lenient):
 
 
 def test_with_it_what_was_not_checked_fails(run):
-    assert failed(run) == NOT_CHECKED | OVER, run.out
+    assert failed(run) == NOT_CHECKED.keys() | OVER, run.out
     assert run.status == 1
 
 
@@ -198,5 +133,5 @@ def test_the_setting_and_collect_only(session_of):
 
     verdicts = {row["nodeid"].partition("::")[2]: row["verdict"] for row in run.report["tests"]}
     assert run.status == 1
-    assert {name for name, verdict in verdicts.items() if verdict == "error" and name} >= NOT_CHECKED
+    assert {name for name, verdict in verdicts.items() if verdict == "error" and name} >= NOT_CHECKED.keys()
     assert "what to do" in run.out

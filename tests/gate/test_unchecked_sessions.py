@@ -4,26 +4,10 @@ from textwrap import dedent
 
 import pytest
 
-ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
-GIVEN = """
-    import pytest
-    from pytest_membudget.testing import GivenEstimates, takes
+from tests.gate.given import ALONE, ASKED, XDIST, given_files
 
-    def pytest_membudget_estimates():
-        return GivenEstimates(
-            {"test_budgets.py::test_over": takes(3), "test_budgets.py::test_within": takes(1)}
-        )
-    """
-TESTS = """
-    import pytest
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_over(): ...
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_within(): ...
-    """
+TWO = "mem_budget(gib=2)"
+FILES = given_files({"test_over": ("takes(3)", TWO), "test_within": ("takes(1)", TWO)})
 TURNED = {
     "an outcome": """
         @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -57,15 +41,15 @@ UNMARKED = """
     """
 
 
-XDIST = ("-p", "xdist.plugin", "-n2")
-
-
 @pytest.fixture
 def session(session_of):
-    def run(hooks, tests=TESTS, more=()):
+    def run(hooks, others="", more=()):
         if more:
             pytest.importorskip("xdist")
-        files = {"conftest.py": dedent(GIVEN) + dedent(hooks), "test_budgets.py": tests}
+        files = {
+            "conftest.py": FILES["conftest.py"] + dedent(hooks),
+            "test_budgets.py": FILES["test_budgets.py"] + others,
+        }
         return session_of(files, *ASKED, *more, env=ALONE)
 
     return run
@@ -96,10 +80,10 @@ def test_without_such_a_hook_nothing_is_said(session):
 
 
 @pytest.mark.parametrize(
-    ("others", "more"), [("", XDIST), ("\n\n    def test_that_fails():\n        assert False\n", ())]
+    ("others", "more"), [("", XDIST), ("\ndef test_that_fails():\n    assert False\n", ())]
 )
 def test_a_budget_whose_mark_was_taken_away_is_named_and_fails(session, others, more):
-    run = session(UNMARKED, TESTS + others, more)
+    run = session(UNMARKED, others, more)
 
     assert run.outcomes["test_over"] == "passed"
     assert run.status == 1
