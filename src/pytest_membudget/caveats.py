@@ -48,8 +48,7 @@ SIZE_READ: Final = Cause(
     "make the number from what the program knows (shapes, settings), or say what it is: with "
     "pytest_membudget.assume(value=64)",
 )
-HOST_READ: Final = Cause("host-read", ASSUMED, READ.remedy)
-HOST_SIZE_READ: Final = Cause("host-size-read", UNCHECKED, SIZE_READ.remedy)
+HOST_READ: Final = Cause("host-read", UNCHECKED, SIZE_READ.remedy)
 DEPENDS: Final = Cause(
     "depends",
     UNCHECKED,

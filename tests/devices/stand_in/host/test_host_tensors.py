@@ -108,6 +108,7 @@ def hollow_reads():
     mean = (noise * 2).mean()
     mean.item()
     noise[:2].numpy()
+    torch.randn(8 * MIB).numpy()
     from_card = torch.ones(4 * MIB, device="cuda").cpu()
     return are_hollow(mean, from_card)
 
@@ -118,9 +119,12 @@ def test_reads_of_what_was_not_computed_are_listed_with_their_lines(trace):
     first = hollow_reads.__code__.co_firstlineno
     assert traced.value == [True, True]
     assert [one.text for one in traced.report.caveats] == [
-        f"test_host_tensors.py:{first + line} reads float32 values of a host tensor that were not computed; "
-        "what its memory holds is used"
-        for line in (3, 4)
+        *(
+            f"test_host_tensors.py:{first + line} reads a float32 value (once): taken to be 1.0"
+            for line in (3, 4)
+        ),
+        f"test_host_tensors.py:{first + 5} reads float32 values of a host tensor that were not computed; "
+        "what its memory holds is used",
     ]
 
 

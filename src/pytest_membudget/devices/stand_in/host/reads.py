@@ -1,7 +1,7 @@
 """Reads of hollow host tensors; each place is listed.
 
-What was not computed is answered with what its memory holds, zero as a rule; copies of unknown masks, and
-what is made of them, as on the card.
+What was not computed is answered as on the card, and copies of unknown masks, and what is made of them; but
+of large tensors that are read as a whole what their memory holds is used, zero as a rule.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any, Final
 import torch
 from torch.nn.utils import rnn
 
-from ....caveats import HOST_READ, HOST_SIZE_READ, SIZE_READ, Caveat
+from ....caveats import HOST_READ, Caveat
 from ....tracking.running_code.source import Place, SourceFinder
 from ..values.following import Following
-from ..values.reads import kind_of_read
 from .memory import Hollow
 from .shapes import host_tensors
 
 #: Operators that hand what a tensor holds to the code that asks.
 READS: Final = ("_local_scalar_dense", "allclose", "equal")
 _ITEM: Final = torch.ops.aten._local_scalar_dense.default
-_USED: Final = "; what its memory holds is used"
 #: Methods that read without an operator.
 _METHODS: Final = ("numpy", "tolist", "__array__")
 #: Methods that give the values to other code: other libraries, other processes.
 _GIVE_AWAY: Final = ("__dlpack__", "share_memory_")
+#: Larger ones that were not computed are not written to where all of them is read.
+_MOST_WRITTEN_BYTES: Final = 2**24
 #: Frames from a read to the code that asked for it.
 _DEPTH: Final = 3
 
@@ -73,13 +73,10 @@ class HostReads:
 
     def answer(self, operator: Any, args: Any, kwargs: Any, reason: int, compute: Callable[[], Any]) -> Any:
         """What ``operator``, one of ``READS``, gives on tensors that are hollow for ``reason``."""
-        copies = self._following.copies
-        is_item = operator is _ITEM
-        if copies.is_answered(args[0], reason) if is_item else reason != Hollow.NOT_COMPUTED:
-            return self._following.answer(operator, args, kwargs)
-        for tensor in host_tensors((args, kwargs)):
-            self._note(tensor)
-        return compute()
+        is_listed = operator is _ITEM and reason == Hollow.LISTED
+        if is_listed and not self._following.copies.is_answered(args[0], reason):
+            return compute()
+        return self._following.answer(operator, args, kwargs)
 
     def _giving_away(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
@@ -103,25 +100,19 @@ class HostReads:
 
     def _read(self, tensor: torch.Tensor) -> None:
         """All of ``tensor`` is read where it lies."""
-        reason = self.hollow(tensor)
-        if reason and self._following.copies.is_answered(tensor, reason):
-            self._following.copies.array(tensor)
-        else:
-            self._note(tensor)
-
-    def _note(self, tensor: torch.Tensor) -> None:
-        """``tensor`` is read: the place is kept if it was not computed."""
-        if self.hollow(tensor) == Hollow.NOT_COMPUTED:
+        reason, copies = self.hollow(tensor), self._following.copies
+        is_written = reason == Hollow.NOT_COMPUTED and tensor.nbytes <= _MOST_WRITTEN_BYTES
+        if reason and (is_written or copies.is_answered(tensor, reason)):
+            copies.array(tensor)
+        elif reason == Hollow.NOT_COMPUTED:
             self._places[self._source.place(_DEPTH), str(tensor.dtype).removeprefix("torch.")] = None
 
     def caveats(self, root: str) -> list[Caveat]:
         """For the report, each with its line."""
-        found = []
-        for place, dtype in self._places:
-            text = f"{place.shown(root)} reads {dtype} values of a host tensor that were not computed{_USED}"
-            is_size = kind_of_read(getattr(torch, dtype)) is SIZE_READ
-            found.append(Caveat(HOST_SIZE_READ if is_size else HOST_READ, text))
-        return found
+        what = "values of a host tensor that were not computed; what its memory holds is used"
+        return [
+            Caveat(HOST_READ, f"{place.shown(root)} reads {dtype} {what}") for place, dtype in self._places
+        ]
 
     def _around(self, method: Callable[..., Any]) -> Callable[..., Any]:
         can_copy = method.__name__ == "tolist"
