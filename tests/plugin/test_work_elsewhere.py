@@ -59,7 +59,7 @@ KINDS = {
     "pool_that_waits": set(),
     "device_file": {"card-sought"},
     "tool": {"card-sought"},
-    "tool_that_is_run": {"card-sought", "tool"},
+    "tool_that_is_run": {"card-sought"},
     "other_tool": set(),
 }
 

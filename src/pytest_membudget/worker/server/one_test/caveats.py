@@ -27,7 +27,7 @@ _HARMLESS: Final = (
 )  # fmt: skip
 #: Programs without GPU memory: they describe a machine or a checkout, or compile.
 _TOOLS: Final = frozenset({
-    "git", "uname", "hostname", "lscpu", "nvidia-smi", "ldconfig", "nproc", "which", "cc", "gcc", "g++",
+    "git", "uname", "hostname", "lscpu", "ldconfig", "nproc", "which", "cc", "gcc", "g++",
     "c++", "clang", "clang++", "ld", "nvcc", "ptxas", "ninja",
 })  # fmt: skip
 #: The functions that return the free memory of a card.
@@ -122,8 +122,9 @@ class Caveats:
         if os.getpid() != self._pid or _is_harmless():
             return
         command = os.path.basename(str(program)) if program else ""
-        if _is_of_a_card(command):
+        if _is_of_a_card(command):  # it allocates nothing
             self._note_sought(command)
+            return
         shown = f" ({command})" if command else ""
         text = f"{self._place()}: a process is started{shown}: what it allocates is not counted"
         self._found[Caveat(TOOL if command in _TOOLS else PROCESS, text)] = None
