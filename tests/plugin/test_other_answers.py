@@ -7,9 +7,13 @@ import pytest
 
 MIB = 2**20
 BODIES = """
+    import math
     import os
     import random
+    import socket
     import tempfile
+    import threading
+    import time
     import uuid
 
     import numpy
@@ -127,12 +131,52 @@ BODIES = """
         take_if(float(numbers().norm()) > 5)
 
     @budget
+    def test_the_mean_of_a_large_tensor_of_the_host():
+        take_if(torch.randn(2**20).mean().item() > 5)
+
+    @budget
+    def test_a_printed_tensor():
+        take_if(float(str(numbers()).split("[")[1].split(",")[0]) > 5)
+
+    @budget
+    def test_a_time():
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        end.record()
+        take_if(begin.elapsed_time(end) > 5)
+
+    @budget
     def test_numbers_of_a_list():
         take_if(max(numbers().tolist()) > 5)
 
     @budget
     def test_a_whole_number():
         take_if(numbers().long().sum().item() > 100)
+
+    @budget
+    def test_labels():
+        confusion = numpy.zeros((256, 8))
+        for guess, label in zip(torch.randn(8, 256, device="cuda").argmax(-1).tolist(), range(8)):
+            confusion[guess, label] += 1
+        take(8)
+
+    def below(size):
+        take(300)
+        torch.empty(size, dtype=torch.uint8, device="cuda")
+
+    @budget
+    def test_a_size_below_the_peak():
+        below(numbers().long().sum().item())
+
+    @budget
+    def test_a_size_of_a_float_below_the_peak():
+        below(math.floor(float(numbers().sum()) * 10))
+
+    @budget
+    def test_as_many_as_a_number():
+        take(300)
+        count = numbers().long().sum().item()
+        len([torch.empty(5 * 2**18, dtype=torch.uint8, device="cuda") for _ in range(count)])
 
     @budget
     def test_a_draw_of_python():
@@ -153,6 +197,51 @@ BODIES = """
     @budget
     def test_an_unseeded_generator():
         torch.empty(random.Random().randint(1, 2**28), dtype=torch.uint8, device="cuda")
+
+    @budget
+    def test_random_bytes_of_a_call():
+        torch.empty(int.from_bytes(os.getrandom(4), "big") % 2**28, dtype=torch.uint8, device="cuda")
+
+    @budget
+    def test_random_bytes_of_a_device():
+        with open("/dev/urandom", "rb") as file:
+            torch.empty(int.from_bytes(file.read(4), "big") % 2**28, dtype=torch.uint8, device="cuda")
+
+    @budget
+    def test_a_generator_of_torch_by_the_system():
+        generator = torch.Generator()
+        generator.seed()
+        take(torch.randint(1, 512, (), generator=generator).item())
+
+    @budget
+    def test_the_seed_that_torch_chooses():
+        torch.empty(torch.Generator().seed() % 2**28, dtype=torch.uint8, device="cuda")
+
+    @budget
+    def test_a_seed_that_decides_nothing():
+        torch.Generator("cuda").seed()
+        take(8)
+
+    @budget
+    def test_a_fifo(tmp_path):
+        os.mkfifo(tmp_path / "numbers")
+        number = str(time.time_ns() % 2**28)
+        sender = threading.Thread(target=(tmp_path / "numbers").write_text, args=[number])
+        sender.start()
+        torch.empty(int((tmp_path / "numbers").read_text()), dtype=torch.uint8, device="cuda")
+        sender.join()
+
+    @budget
+    def test_a_socket():
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            sender = threading.Thread(target=send, args=[server])
+            sender.start()
+            with socket.create_connection(server.getsockname()) as client:
+                torch.empty(int(client.recv(99)), dtype=torch.uint8, device="cuda")
+            sender.join()
+
+    def send(server):
+        server.accept()[0].sendall(f"{time.time_ns() % 2**28}".encode())
 
     @budget
     def test_a_library_that_makes_a_name():
@@ -191,7 +280,7 @@ BODIES = """
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
-            print(f"loss {loss.item():.3f}, norm {norm.item():.3f}")
+            print(f"loss {loss.item():.3f}, norm {norm.item():.3f}", norm)
             with torch.no_grad():
                 validation = model(torch.randn(8, 1024, device="cuda")).square().mean().item()
             patience = 0 if validation < best else patience + 1
@@ -216,9 +305,15 @@ LARGEST = {
     "a_number_below": 256,
     "a_plain_number": 256,
     "numbers_of_a_list": 256,
+    "a_whole_number": 256,
+    "a_time": 256,
+    "a_printed_tensor": 256,
+    "the_mean_of_a_large_tensor_of_the_host": 256,
     "ranks": 256,
 }
-AGREED = {"until_a_flag": 8, "a_draw_with_a_seed": 8, "training": None}
+AGREED = {"training": None} | dict.fromkeys(
+    ("until_a_flag", "labels", "a_draw_with_a_seed", "a_seed_that_decides_nothing"), 8
+)
 DRAWN = {
     "a_draw_of_python": "random",
     "a_draw_of_numpy": "numpy",
@@ -226,7 +321,12 @@ DRAWN = {
     "a_draw_without_a_seed": "generators without a seed",
     "bytes_of_the_system": "os.urandom",
     "an_unseeded_generator": "random.Random()",
+    "random_bytes_of_a_call": "os.getrandom",
+    "random_bytes_of_a_device": "/dev/urandom",
+    "a_generator_of_torch_by_the_system": "generators without a seed",
+    "the_seed_that_torch_chooses": "generators without a seed",
 }
+OUTSIDE = {"a_fifo": "what comes from the FIFO numbers", "a_socket": "what comes from a socket"}
 
 
 ASKED = ("--membudget", "--membudget-strict")
@@ -282,19 +382,23 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
 def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run):
     [caveat] = estimate(run, "while_it_waits")["caveats"]
 
-    assert "its loop, which waits for another truth, was ended after 5,000 reads" in caveat["text"]
+    assert "its loop, which waits for another answer, got one after 5,000 reads" in caveat["text"]
 
 
 def test_the_name_of_a_temporary_file_is_no_draw(run):
     assert estimate(run, "a_library_that_makes_a_name")["variants"] == []
 
 
-def test_a_whole_number_that_changes_nothing_stays_unchecked(run):
-    """What it is compared with may lie beyond all that were tried."""
-    one = estimate(run, "a_whole_number")
+@pytest.mark.parametrize(
+    "name", ["a_size_below_the_peak", "a_size_of_a_float_below_the_peak", "as_many_as_a_number"]
+)
+def test_what_is_made_of_a_number_stays_unchecked_where_it_is_no_part_of_the_peak(run, name):
+    """It may be any number, and so above the peak."""
+    one = estimate(run, name)
 
+    assert one["peak"]["allocated_bytes"] == 300 * MIB
     assert [caveat["cause"] for caveat in one["caveats"]] == ["size-read"]
-    assert run.outcomes["test_a_whole_number"] == "failed"
+    assert run.outcomes[f"test_{name}"] == "failed"
 
 
 def test_what_is_drawn_is_the_same_in_every_session_and_with_xdist(run, session_of):
@@ -319,6 +423,14 @@ def test_random_numbers_of_the_host_are_drawn_again_with_another_seed(run, name)
     assert caveat["text"].startswith(
         f"random numbers that the host draws ({DRAWN[name]}); with other answers"
     )
+    assert run.outcomes[f"test_{name}"] == "failed"
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_others_send_is_named_where_the_figure_depends_on_it(run, name):
+    [caveat] = estimate(run, name)["caveats"]
+
+    assert caveat["text"].startswith(f"{OUTSIDE[name]}; with other answers")
     assert run.outcomes[f"test_{name}"] == "failed"
 
 

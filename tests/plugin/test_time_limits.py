@@ -1,5 +1,7 @@
 """The time limit of a test: of a processor's time, so that a busy machine ends no test that goes on."""
 
+import re
+
 import pytest
 
 #: Seconds.
@@ -11,6 +13,7 @@ BODIES = """
     import time
 
     import pytest
+    import torch
     from holding import hold
     from seconds import LONG
 
@@ -49,6 +52,18 @@ BODIES = """
     def test_works_for_ever():
         while True:
             pass
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_reads_until_another_end():
+        token = torch.randn(8, device="cuda").argmax()
+        while token.item() != 7:
+            pass
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_hangs_where_a_truth_is_turned():
+        while (torch.randn(8, device="cuda") > 0).all():
+            while True:
+                pass
 
     @pytest.mark.mem_budget(gib=1)
     def test_hangs_in_c():
@@ -100,3 +115,19 @@ def test_what_does_not_is_ended_with_the_limit_and_the_line(run, name):
 def test_an_endless_program_ends_at_it_too(run):
     assert run.outcomes["forever"] == "failed"
     assert "forever.py:" in run.text("forever")
+
+
+def test_a_loop_names_the_reads_that_it_made(run):
+    text = run.text("test_reads_until_another_end").replace("\n  ", " ")
+
+    assert re.search(r"test_bodies.py:\d+ reads an int64 value \([\d,]+ times\): taken to be 1, 4", text), (
+        text
+    )
+
+
+def test_a_test_without_an_end_for_other_answers_is_not_checked(run):
+    [figure] = run.rows["test_hangs_where_a_truth_is_turned"]["estimates"]
+
+    [caveat] = figure["caveats"]
+    assert (caveat["cause"], caveat["kind"]) == ("depends", "unchecked")
+    assert "; with other answers the test has no figure: it did not finish within 2 s" in caveat["text"]

@@ -39,7 +39,7 @@ class Asked:
 
     def __call__(self, request):
         self.requests.append(request)
-        return self._answers[request.variant]
+        return self._answers[request.variant if request.steady != ("*",) else 3]
 
 
 def told(*answers):
@@ -99,6 +99,24 @@ def test_where_all_others_raise_nothing_is_known_of_what_follows():
     assert told(traced(4, LOSS), raised(2), raised(3))[:2] == (4, [READ])
 
 
+def test_where_another_run_has_no_end_nothing_is_checked():
+    answer = ask_with_variants(Asked(traced(4, LOSS), Answer("error", "it did not finish\nat")), REQUEST)
+
+    assert answer.report.caveats == (
+        Caveat(DEPENDS, f"{LOSS.text}; with other answers the test has no figure: it did not finish"),
+    )
+
+
+@pytest.mark.parametrize(("size", "kinds"), [(4, [READ]), (9, [READ, DEPENDS])])
+def test_where_all_others_raise_draws_are_made_again_alone(size, kinds):
+    drew = ("data", "random numbers that the host draws")
+    runs = [traced(4, LOSS, unknown=drew), raised(2), raised(3), traced(size, LOSS, unknown=drew)]
+
+    figure, found, requests = told(*runs)
+    assert (figure, found) == (size, kinds)
+    assert requests[-1] == replace(REQUEST, variant=1, steady=("*",), snapshot=None)
+
+
 def test_one_that_raises_after_more_was_taken_is_a_difference():
     assert told(traced(4, LOSS), raised(5), traced(4, LOSS))[:2] == (4, [DEPENDS])
 
@@ -123,23 +141,35 @@ def test_draws_between_0_and_1_have_two_other_ends():
     assert told(*runs)[:2] == (9, [DEPENDS])
 
 
-def test_floating_point_numbers_have_two_other_ends():
-    runs = [traced(size, LOSS, unknown=("data", "floating-point numbers")) for size in (4, 4, 9)]
+def test_numbers_have_two_other_ends():
+    runs = [traced(size, LOSS, unknown=("data", "numbers")) for size in (4, 4, 9)]
 
     assert told(*runs)[:2] == (9, [DEPENDS])
 
 
-def test_a_whole_number_stays_unchecked_where_the_runs_agree():
-    assert told(traced(4, WHOLE), traced(4, WHOLE))[:2] == (4, [SIZE_READ])
-    assert told(traced(4, WHOLE), traced(9, WHOLE))[:2] == (9, [DEPENDS])
+@pytest.mark.parametrize(
+    ("sizes", "kinds"),
+    [
+        ([(8, 1)], []),  # a branch that two of them have taken
+        ([(8, 1), (8, 1)], []),
+        ([(8, 1), (400, 1)], [SIZE_READ]),
+        ([(2, 1), (2, 200)], [SIZE_READ]),
+    ],
+)
+def test_a_number_stays_unchecked_where_two_runs_have_sizes_of_their_own(sizes, kinds):
+    both = {"unknown": ("data", "numbers")}
+    others = [traced(4, WHOLE, LOSS, sizes=((2, 4), one), **both) for one in [*sizes, (2, 4)][:2]]
+    first = traced(4, WHOLE, LOSS, sizes=((2, 4),), **both)
+
+    assert told(first, *others)[:2] == (4, 2 * kinds)
 
 
 def test_random_numbers_of_the_host_are_named():
-    runs = [traced(size, unknown=("random", "numpy")) for size in (4, 5)]
+    runs = [traced(size, unknown=("random numbers that the host draws",)) for size in (4, 5)]
     answer = ask_with_variants(Asked(*runs), REQUEST)
 
     [caveat] = answer.report.caveats
-    assert caveat.text.startswith("random numbers that the host draws (random, numpy); with other answers")
+    assert caveat.text.startswith("random numbers that the host draws; with other answers")
 
 
 def test_a_test_that_raises_by_what_it_was_answered_has_the_figure_of_another():

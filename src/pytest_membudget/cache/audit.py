@@ -56,3 +56,8 @@ def raise_more_events() -> None:
     if accessor is not None:
         accessor.stat, accessor.readlink = os.stat, os.readlink
     _posixsubprocess.fork_exec = _Audited(START, _posixsubprocess.fork_exec)
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, of ``os``, without its event."""
+    return function._original if isinstance(function, _Audited) else function

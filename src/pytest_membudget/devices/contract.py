@@ -76,6 +76,14 @@ class Device(ABC):
         """After a test: why other variants may give it another figure; empty if none can."""
         return []
 
+    def sizes(self) -> dict[int, int]:
+        """After a test: by size in bytes, how many allocations of that size there were at once."""
+        return {}
+
+    def reads(self, root: str) -> list[str]:
+        """The reads so far of what nobody knows, the most frequent first; paths are relative to ``root``."""
+        return []
+
     def last_read(self) -> str:
         """The line of the last read of what nobody knows, as ``file:line``; empty without one."""
         return ""

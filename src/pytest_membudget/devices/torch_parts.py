@@ -28,6 +28,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_should_allow_numbers_as_tensors", "numbers in the place of tensors"),
     ("torch._guards", "TracingContext.try_get", "whether a backward is being compiled"),
     ("torch._tensor_str", "_str", "printing tensors whose values nobody knows"),
+    ("torch._tensor_str", "_tensor_str", "printing tensors whose values nobody knows"),
     ("torch.autograd", "_get_sequence_nr", "at which step of the forward a backward node was made"),
     ("torch.autograd.graph", "_engine_run_backward", "which line calls a backward"),
     ("torch.cuda", "_lazy_call", "recording from the first use of CUDA on"),

@@ -25,13 +25,15 @@ from .test_result import TestResult
 TRACED: Final = "traced"
 """The test has run to its end."""
 FAILED: Final = "error"
-#: Why a test may have another figure; in addition, the modules of which the host has drawn random numbers.
+#: Why a test may have another figure; in addition, what the host has drawn or got.
 UNKNOWN_DATA: Final = "data"
-FLOATS: Final = "floating-point numbers"
+NUMBERS: Final = "numbers"
 UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
 STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
+#: Of ``Request.steady``: all lines.
+EVERYWHERE: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Request(JsonObject):
     variant: int = 0
     """How what nobody knows is answered: 0 as is plausible, 1 and 2 otherwise."""
     steady: tuple[str, ...] = ()
-    """Lines at which it is answered as is plausible all the same, as ``file:line``."""
+    """Lines at which it is answered as is plausible all the same, as ``file:line``, or ``EVERYWHERE``."""
 
     @property
     def place(self) -> dict[str, Any]:
@@ -126,7 +128,9 @@ class Answer(JsonObject):
     failed_at: float | None = None
     """When a rank failed, comparable among the processes of a machine."""
     unknown: tuple[str, ...] = ()
-    """Why other variants may give another figure: the texts above, and modules that drew random numbers."""
+    """Why other variants may give another figure: the texts above, and what the host has drawn or got."""
+    sizes: tuple[tuple[int, int], ...] = ()
+    """Where numbers were read: sizes of allocations in bytes, with how many there were at once."""
     last_read: str = ""
     """The line of the last read of what nobody knows, as ``file:line``."""
     is_last: bool = False

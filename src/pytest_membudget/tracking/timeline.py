@@ -51,14 +51,29 @@ class Lives:
         """
         if peak_at < 0:
             return None
-        self._extend()
-        for record in (*self._ledger.live.values(), *self._copies):
-            self._enter(record)
+        self._enter_all()
         starts, within_bytes = self._closest(peak_at)
         values = list(self._values_at(self._shown(starts, peak_at)))
         named = {name: tuple(row[number] for row in values) for name, number in _NUMBER_OF.items()}
         held = {name: sizes for name, sizes in named.items() if any(sizes)}
         return Timeline(tuple(starts), held, peak_at, within_bytes, self._phase_changes())
+
+    def most_at_once(self) -> dict[int, int]:
+        """By size in bytes, how many storages of that size were alive at once, at the most."""
+        self._enter_all()
+        alive: dict[int, int] = {}
+        most: dict[int, int] = {}
+        for change in self._bytes:
+            size = abs(change)
+            alive[size] = alive.get(size, 0) + (1 if change > 0 else -1)
+            most[size] = max(most.get(size, 0), alive[size])
+        most.pop(0, None)
+        return most
+
+    def _enter_all(self) -> None:
+        self._extend()
+        for record in (*self._ledger.live.values(), *self._copies):
+            self._enter(record)
 
     def _add(self, record: Record) -> None:
         self._extend()

@@ -13,7 +13,9 @@ import torch
 from ...caveats import LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
+from ...results.answer import NUMBERS
 from ...tracking.summary import memory_report
+from ...tracking.timeline import Lives
 from ...units import gib_text
 from ..contract import Device, context_caveats
 from ..real.device import allocators_peaks
@@ -64,6 +66,7 @@ class StandInDevice(Device):
         self._host = HostTensors(self._values.following, self._run.observer)
         self._draws = HostDraws()
         self._content: dict[str, Any] | None = None
+        self._lives: Lives | None = None
         self._limited = False
         self._rank = 0
         self._ranks: StandInRanks | None = None
@@ -121,6 +124,16 @@ class StandInDevice(Device):
         """After a test: why other variants may give it another figure."""
         return [*self._values.unknown(), *self._libraries.asked(), *self._draws.drawn()]
 
+    def sizes(self) -> dict[int, int]:
+        """After a test in which numbers were read: the sizes of its allocations."""
+        if self._lives is None or NUMBERS not in self._values.unknown():
+            return {}
+        return self._lives.most_at_once()
+
+    def reads(self, root: str) -> list[str]:
+        """The reads so far of what nobody knows, the most frequent first."""
+        return self._values.following.reads.by_frequency(root)
+
     def last_read(self) -> str:
         """The line of the last read of what nobody knows."""
         return self._values.following.reads.last_line
@@ -152,7 +165,7 @@ class StandInDevice(Device):
     def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:
         """The test has ended, its fixtures with it: what it took."""
         recorded = self._run.end(records=records)
-        self._content = recorded.snapshot
+        self._content, self._lives = recorded.snapshot, recorded.lives
         nccl = nccl_share(self.gpu, self._ranks.groups.values() if self._ranks is not None else (), metric)
         return memory_report(
             recorded.ledger,

@@ -10,10 +10,9 @@ from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
 from ...memory_report import MemoryReport, Variant
 from ...results.answer import (
     BOUNDS,
+    EVERYWHERE,
     FAILED,
-    FLOATS,
-    PEERS,
-    STREAMS,
+    NUMBERS,
     UNIT_DRAWS,
     UNKNOWN_DATA,
     Answer,
@@ -24,10 +23,9 @@ from ...units import gib_text
 Ask = Callable[[Request], Answer]
 
 #: Of these a second further run has another end.
-_OF_TWO_ENDS = {FLOATS, UNIT_DRAWS, BOUNDS}
-_OF_MACHINE = {STREAMS, PEERS}
-#: Texts of ``Answer.unknown`` that are no module's name.
-_OF_NO_MODULE = {UNKNOWN_DATA, *_OF_TWO_ENDS, *_OF_MACHINE}
+_OF_TWO_ENDS = {NUMBERS, UNIT_DRAWS, BOUNDS}
+#: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
+_OF_READS = {UNKNOWN_DATA, *_OF_TWO_ENDS}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
 _READS = (READ, SIZE_READ, DRAWN)
 _VARIED = (*_READS, WORST_CASE)
@@ -38,7 +36,7 @@ def ask_with_variants(ask: Ask, request: Request) -> Answer:
 
     At most two further runs; none where values of other ranks are still to come. One that raises has come to
     an end that a run may come to, by the last that it read: then a third keeps that answer, and turns the
-    others.
+    others. Where that raises too, one has all plausible answers, and other draws.
     """
     first = ask(request)
     if not first.unknown or first.unheard or (first.outcome == FAILED and not first.raised):
@@ -48,22 +46,27 @@ def ask_with_variants(ask: Ask, request: Request) -> Answer:
     if has_raised or _OF_TWO_ENDS & {*first.unknown}:
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         others.append(ask(replace(request, variant=2, steady=steady, snapshot=None)))
-    return _together(first, others)
+    redrawn = None
+    if all(one.outcome == FAILED and one.raised for one in others) and {*first.unknown} - _OF_READS:
+        redrawn = ask(replace(request, variant=1, steady=(EVERYWHERE,), snapshot=None))
+    return _together(first, others, redrawn)
 
 
-def _together(first: Answer, others: Sequence[Answer]) -> Answer:
-    with_figures = [one for one in (first, *others) if one.has_figure and one.report is not None]
+def _together(first: Answer, others: Sequence[Answer], redrawn: Answer | None) -> Answer:
+    further = [*others, *([redrawn] if redrawn is not None else [])]
+    with_figures = [one for one in (first, *further) if one.has_figure and one.report is not None]
     if not with_figures:
         return first
     most = max(with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)))
     report = most.report
     assert report is not None
-    runs = tuple(Variant(one.outcome, _peak_bytes(one), _seconds(one)) for one in others)
-    caveats = tuple(_Compared(first, others, most).caveats()) if first.has_figure else report.caveats
+    runs = tuple(Variant(one.outcome, _peak_bytes(one), _seconds(one)) for one in further)
+    caveats = tuple(_Compared(first, others, most, redrawn).caveats()) if first.has_figure else report.caveats
     return replace(
         most,
         reports=(replace(report, caveats=caveats, variants=runs),),
         properties=first.properties,
+        sizes=(),
         representatives=first.representatives,
         rank_caveats=first.rank_caveats,
         broadcasts=first.broadcasts,
@@ -83,27 +86,34 @@ class _Compared:
     first: Answer
     others: Sequence[Answer]
     most: Answer
+    redrawn: Answer | None
+    """The run with plausible answers and other draws; None where it is not needed."""
 
     def caveats(self) -> Iterator[Caveat]:
         """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
         assert self.first.report is not None
         assert self.most.report is not None
-        differ = [_figures(one) != _figures(self.first) for one in self.others if one.has_figure]
+        differ = [self._differs(one) for one in self.others if one.has_figure]
         depends = self._depends_on_reads(differ)
+        lost = next((one for one in self.others if one.outcome == FAILED and not one.raised), None)
         for one in self.first.report.caveats:
-            if one.cause in _READS and depends:
+            if one.cause in _READS and lost is not None:
+                reason = lost.reason.partition("\n")[0]
+                yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
+            elif one.cause in _READS and depends:
                 yield self._depending(one.text)
-            # a whole number has no two ends: what it is compared with may lie beyond both that were tried
-            elif one.cause in _READS and (depends is None or one.cause is SIZE_READ):
+            elif one.cause in _READS and depends is None:
                 yield one
+            elif one.cause in _READS and self._have_own_sizes():
+                yield replace(one, cause=SIZE_READ)
             elif one.cause is WORST_CASE and (not differ or any(differ)):
                 yield one if self.most is self.first else self._depending(one.text)
-        modules = ", ".join(name for name in self.first.unknown if name not in _OF_NO_MODULE)
-        if depends:
-            yield from (self._depending(what) for what in self.first.unknown if what in _OF_MACHINE)
-        if modules and depends:
-            yield self._depending(f"random numbers that the host draws ({modules})")
+        if depends or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
+            yield from (self._depending(what) for what in self.first.unknown if what not in _OF_READS)
         yield from (one for one in self.most.report.caveats if one.cause not in _VARIED)
+
+    def _differs(self, one: Answer) -> bool:
+        return not one.has_figure or _figures(one) != _figures(self.first)
 
     def _depends_on_reads(self, differ: Sequence[bool]) -> bool | None:
         """Whether the figure depends on what was read; None where no other run came to its end.
@@ -116,8 +126,18 @@ class _Compared:
         are_all = BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown
         return any(differ if are_all else differ[:1]) if differ else None
 
+    def _have_own_sizes(self) -> bool:
+        """Whether sizes, or counts of them, are made of numbers: two runs have some that no other has.
+
+        Of a number nobody knows how large it is. Where a branch was taken or not, others have the same.
+        """
+        runs = [{*one.sizes} for one in (self.first, *self.others)]
+        own = [sizes.difference(*(other for other in runs if other is not sizes)) for sizes in runs]
+        return sum(map(bool, own)) > 1
+
     def _depending(self, text: str) -> Caveat:
-        sizes = [_peak_bytes(one) for one in (self.first, *self.others)]
+        runs = [self.first, *self.others, *([self.redrawn] if self.redrawn is not None else [])]
+        sizes = [_peak_bytes(one) for one in runs]
         least, most = gib_text(min(sizes)), gib_text(max(sizes))
         ends = f"{least} to {most}" if least != most else f"{most} too"
         return Caveat(DEPENDS, f"{text}; with other answers the figure is {ends}")

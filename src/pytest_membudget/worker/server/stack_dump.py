@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...tracking.running_code.source import shown_path, users_source
@@ -18,6 +18,8 @@ _WHERE = signal.SIGUSR2
 #: Seconds that a process gets to write its stack, also on a busy machine, and between two checks of the file.
 _DUMP_TIMEOUT = 5.0
 _INTERVAL = 0.05
+#: What a line begins with that a process has added to its stack.
+_ADDED = "Added: "
 #: Packages whose frames are not shown to users.
 _HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')
 _COLLECTIVE = re.compile(r'File ".*/torch/distributed/')
@@ -27,10 +29,20 @@ _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+
 _FRAMES = 12
 
 
+#: Makes the lines that this process adds to its stack, where it runs Python.
+adding: list[Callable[[], Sequence[str]]] = []
+
+
 def dump_stack_on_signal(path: Path) -> None:
-    """Let this process write its stack into ``path`` whenever ``stacks_of`` asks for it."""
-    file = path.open("wb")
-    faulthandler.register(_WHERE, file=file, all_threads=False)
+    """Let this process write its stack into ``path`` whenever ``stacks_of`` asks for it, and what it adds."""
+    file = path.open("wb", buffering=0)
+
+    def add(*_: object) -> None:
+        lines = [line for make in adding for line in make()]
+        file.write("".join(f"{_ADDED}{line}\n" for line in lines).encode())
+
+    signal.signal(_WHERE, add)
+    faulthandler.register(_WHERE, file=file, all_threads=False, chain=True)
 
 
 def stacks_of(processes: Sequence[tuple[int, Path]]) -> list[str]:
@@ -45,7 +57,11 @@ def stacks_of(processes: Sequence[tuple[int, Path]]) -> list[str]:
     while time.monotonic() < deadline and (not all(texts) or texts != previous):
         time.sleep(_INTERVAL)
         previous, texts = texts, [path.read_text(errors="replace") for _, path in processes]
-    return ["\n".join(line for line in text.splitlines() if "File " in line) for text in texts]
+    return ["\n".join(line for line in text.splitlines() if _is_shown(line)) for text in texts]
+
+
+def _is_shown(line: str) -> bool:
+    return "File " in line or line.startswith(_ADDED)
 
 
 def place_of(stack: str, root: str) -> tuple[str, str]:
@@ -73,8 +89,10 @@ def place_of(stack: str, root: str) -> tuple[str, str]:
 def hang_text(overrun: Overrun, stack: str, what: str = "finish") -> str:
     """The message that a process is over its time limit, and where it was."""
     line, calls = place_of(stack, os.getcwd())
-    limit = overrun.text(what, at=line)
-    return f"{limit}\nIt was at:\n{calls}" if calls else limit
+    added = [f"  {text.removeprefix(_ADDED)}" for text in stack.splitlines() if text.startswith(_ADDED)]
+    parts = [overrun.text(what, at=line)]
+    parts += ["It was at:", calls] if calls else []
+    return "\n".join([*parts, *(["It has read what nobody knows:", *added] if added else [])])
 
 
 def is_internal(line: str) -> bool:

@@ -1,20 +1,31 @@
 """Random numbers that a test draws on the host: seeded, the same in every session; whether it drew any.
 
 ``os.urandom`` and what it seeds (``uuid.uuid4``, ``random.Random()``) stay as they are: names of files are
-made of them, which must differ from session to session and from rank to rank. That a test asks is noted.
+made of them, which must differ from session to session and from rank to rank. That a test asks is noted, as
+is that it reads what others send.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import random
+import stat
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import torch
 
+from ....cache.audit import plain
 from ....tracking.running_code.source import users_source
+
+_DEVICES: Final = ("/dev/random", "/dev/urandom")
+#: Modules that pass the system's bytes on.
+_PASSING: Final = (__name__, "random", "uuid")
+#: Connects to the processes that it has started.
+_OF_PROCESSES: Final = "multiprocessing.connection"
 
 
 class HostDraws:
@@ -25,10 +36,10 @@ class HostDraws:
 
     def __init__(self) -> None:
         self._before: dict[str, object] = {}
-        self._has_seeded = False
         self._unseeded: dict[str, None] = {}
+        self._outside: dict[str, None] = {}
         self._source = users_source()
-        self._urandom, self._seed = os.urandom, random.Random.seed
+        self._seed = random.Random.seed
 
     def begin(self, seed: int) -> None:
         """A test begins: give all of them ``seed``."""
@@ -39,50 +50,91 @@ class HostDraws:
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed)
         self._before = _states()
+        sys.addaudithook(self._see)
 
     def drawn(self) -> list[str]:
-        """The modules whose generators have been used, seeded, or imported, since."""
-        now = {**_states(), **({"generators without a seed": True} if self._has_seeded else {})}
-        return [*(name for name, state in now.items() if state != self._before.get(name)), *self._unseeded]
+        """What may be another number in another session; of generators those used, seeded or imported."""
+        changed = [name for name, state in _states().items() if state != self._before.get(name)]
+        names = ", ".join([*changed, *self._unseeded])
+        return [*([f"random numbers that the host draws ({names})"] if names else []), *self._outside]
 
     def _seed_others(self, seed: int) -> None:
         """``secrets``, which NumPy asks, has its bytes from here (``random.SystemRandom``, Python 3.14)."""
         own = random.Random(seed)
 
         def urandom(size: int) -> bytes:
-            self._has_seeded = True
+            self._unseeded["generators without a seed"] = None
             return own.randbytes(size)
+
+        def seed_by_system(generator: torch.Generator) -> int:
+            number = int.from_bytes(urandom(6), "little")
+            generator.manual_seed(number)
+            return number
 
         module: Any = random
         module._urandom = urandom
+        _set_method(torch.Generator, "seed", seed_by_system)
 
     def _note_unseeded(self) -> None:
         own: Any = random.Random
-
-        def urandom(size: int) -> bytes:
-            self._note("os.urandom")
-            return self._urandom(size)
 
         def seed(generator: random.Random, a: Any = None, version: int = 2) -> None:
             if a is None:
                 self._note("random.Random()")
             self._seed(generator, a, version)
 
-        os.urandom, own.seed = urandom, seed
+        own.seed = seed
+        for name in ("urandom", "getrandom"):
+            setattr(os, name, self._noted(name, getattr(os, name)))
+
+    def _noted(self, name: str, ask: Any) -> Any:
+        def bytes_of_system(*args: Any, **kwargs: Any) -> bytes:
+            self._note(f"os.{name}")
+            found: bytes = ask(*args, **kwargs)
+            return found
+
+        return bytes_of_system
 
     def _note(self, what: str) -> None:
         """The test's own code, not a library for the name of a file, asks for ``what``."""
-        code = _asking().f_code
-        if self._source.is_users(code.co_filename):
+        if self._source.is_users(_asking().f_code.co_filename):
             self._unseeded[what] = None
+
+    def _see(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(args[0], str):
+            self._see_open(args[0])
+        elif event == "socket.connect" and not _is_of_processes():
+            self._outside["what comes from a socket"] = None
+
+    def _see_open(self, path: str) -> None:
+        if path in _DEVICES:
+            self._unseeded[path] = None
+            return
+        try:
+            is_fifo = stat.S_ISFIFO(plain(os.stat)(path).st_mode)
+        except (OSError, ValueError):
+            return
+        if is_fifo:
+            self._outside[f"what comes from the FIFO {os.path.basename(path)}"] = None
 
 
 def _asking() -> FrameType:
     """The innermost frame that is neither of this file nor of the modules that pass the bytes on."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "random", "uuid"):
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _PASSING:
         frame = frame.f_back
     return frame
+
+
+def _is_of_processes() -> bool:
+    return _asking().f_globals.get("__name__") == _OF_PROCESSES
+
+
+def _set_method(kind: type, name: str, function: Any) -> None:
+    """Set a method of a type that is written in C, which Python refuses."""
+    (methods,) = gc.get_referents(kind.__dict__)
+    methods[name] = function
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
 def _states() -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,8 @@ COUNTS = _COUNTS_TRUES | {
 }  # fmt: skip
 
 
+#: What asks how long kernels take.
+_CHOOSING = ("torch.", "triton.")
 #: Values of one line that a report lists.
 _MOST_VALUES = 3
 
@@ -46,8 +49,6 @@ class Read:
 
     place: Place
     dtype: str
-    use: str = ""
-    """What was made of the value, if that is listed on its own."""
 
 
 class Answers:
@@ -87,8 +88,8 @@ class Reads:
         self.source: SourceFinder | None = None
         self._known = known
         self._supposed = supposed
-        #: of unknown floating-point numbers, how many reads
-        self.floats = 0
+        #: whether a number was read that has two other answers
+        self.have_numbers = False
         #: whether one was of a size, of which the largest was given
         self.have_bounds = False
         #: the line of the last one that no ``assume`` has answered, as ``file:line``
@@ -155,7 +156,7 @@ class Reads:
             self.last_line = f"{place.file}:{place.line}"
         shown = f"{value}, by assume()" if kind is GIVEN else value
         self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
-        self.floats += dtype.is_floating_point and kind is None
+        self.have_numbers |= dtype is not torch.bool and kind is None
 
     @property
     def varies(self) -> bool:
@@ -166,23 +167,21 @@ class Reads:
         file, line = self.source.find(3) if self.source is not None else (None, 0)
         return f"{file}:{line}"
 
-    def list_whole(self, dtype: torch.dtype, value: int) -> None:
-        """Whoever runs has made the whole number ``value`` of unknown data of ``dtype``, which is no such."""
-        place = self.source.place(3) if self.source is not None else Place(None, 0)
-        read = Read(place, str(dtype).removeprefix("torch."), " as a whole number")
-        self.assumed.setdefault(read, Answers()).add(value, SIZE_READ)
-
     def caveats(self, root: str) -> list[Caveat]:
         """Those reads for the report, each with its line; paths are relative to ``root``."""
         found = []
         for read, answers in self.assumed.items():
             article = "an" if read.dtype.startswith("int") else "a"
-            text = f"{read.place.shown(root)} reads {article} {read.dtype} value{read.use} {answers}"
-            rounds = VARIANT.ended[f"{read.place.file}:{read.place.line}"]
-            if rounds and read.dtype == "bool":
-                text += f"; its loop, which waits for another truth, was ended after {rounds:,} reads"
+            text = f"{read.place.shown(root)} reads {article} {read.dtype} value {answers}"
+            if rounds := VARIANT.ended[f"{read.place.file}:{read.place.line}"]:
+                text += f"; its loop, which waits for another answer, got one after {rounds:,} reads"
             found.append(Caveat(answers.kind, text))
         return found
+
+    def by_frequency(self, root: str) -> list[str]:
+        """Their texts, the most frequent first."""
+        counted = zip((answers.count for answers in self.assumed.values()), self.caveats(root), strict=True)
+        return [caveat.text for _, caveat in sorted(counted, key=lambda entry: -entry[0])]
 
     def _number(self, tensor: torch.Tensor) -> Scalar:
         values = self.certain(tensor)
@@ -199,18 +198,25 @@ class Reads:
         if values is not None:
             # a drawn whole number is the largest of its range
             return values, WORST_CASE if kind_of_read(tensor.dtype) is SIZE_READ else None
-        value, kind = self._counts.uniform(tensor), None
+        value = self._counts.uniform(tensor)
+        kind: Cause | None = WORST_CASE
         if value is not None:
-            kind = WORST_CASE  # of a mask's trues, all of them or the assumed share
+            self.have_bounds = True  # of a mask's trues, all or the assumed share
         else:
-            value = plausible(tensor.dtype)
-            given = assumed_value(type(value))
-            if given is None:
-                value = VARIANT.answer(tensor.dtype, value, self._line())
-            else:
-                value, kind = given, GIVEN
+            value, kind = self._any(tensor.dtype)
         made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
         return made.expand(tuple(tensor.shape)), kind
+
+    def _any(self, dtype: torch.dtype) -> tuple[Scalar, Cause | None]:
+        value = plausible(dtype)
+        given = assumed_value(type(value))
+        return (VARIANT.answer(dtype, value, self._line()), None) if given is None else (given, GIVEN)
+
+    def milliseconds(self) -> float:
+        """A time between two events."""
+        value, kind = self._any(torch.float32)
+        self.list_assumed(torch.float32, value, kind)
+        return float(value.real)
 
     def certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Values that follow from the program, or from a choice that the report lists already."""
@@ -244,6 +250,19 @@ def kind_of_read(dtype: torch.dtype) -> Cause:
     """What a read of unknown data of this type is: a whole number may be a size, others are none."""
     is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
     return SIZE_READ if is_whole else READ
+
+
+def install_elapsed_time(reads: Reads) -> None:
+    """Answer how long work of the card has taken; not who chooses among kernels by it: all take as long."""
+    event: Any = torch.cuda.Event
+    original = event.elapsed_time
+
+    def elapsed_time(begin: torch.cuda.Event, end: torch.cuda.Event) -> float:
+        fixed: float = original(begin, end)
+        asking = sys._getframe(1).f_globals.get("__name__", "")
+        return fixed if asking.startswith(_CHOOSING) else reads.milliseconds()
+
+    event.elapsed_time = elapsed_time
 
 
 def install_isclose(known: KnownValues) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BOUNDS, FLOATS, UNIT_DRAWS, UNKNOWN_DATA
+from ....results.answer import BOUNDS, NUMBERS, UNIT_DRAWS, UNKNOWN_DATA
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
 from .kernels import Kernels
 from .one_hot import OneHot
-from .read_floats import install_read_floats
-from .reads import install_isclose
+from .reads import Reads, install_elapsed_time, install_isclose
 from .refusals import refused
 from .variants import VARIANT
 
@@ -36,12 +35,12 @@ class Values:
         self._kernels.register()
         self._one_hot = OneHot(self.following.shapes).register()
         install_isclose(self.following.known)
-        install_read_floats(self.following.reads)
+        install_elapsed_time(self.following.reads)
         # nobody knows whether what a network gives is a valid parameter; a healthy run's is
         torch.distributions.Distribution.set_default_validate_args(False)
         printing: Any = torch._tensor_str
         printing._str = self.quiet(printing._str)
-        printing._Formatter = _of_host_copies(printing._Formatter)
+        printing._tensor_str = _of_values(printing._tensor_str, self.following.reads)
 
     def begin(self) -> None:
         """A test begins: operators that its imports have brought are followed too."""
@@ -57,7 +56,7 @@ class Values:
         is_data = reads.varies or shapes.varies
         found = {
             UNKNOWN_DATA: is_data,
-            FLOATS: reads.floats > 0,
+            NUMBERS: reads.have_numbers,
             UNIT_DRAWS: is_data and VARIANT.drew_unit,
             BOUNDS: shapes.varies or reads.have_bounds,
         }
@@ -69,6 +68,6 @@ class Values:
         return refused()
 
 
-def _of_host_copies(formatter: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
-    """``formatter`` of what is to be printed, which selects and compares: kernels compute nothing."""
-    return lambda tensor: formatter(tensor.cpu() if tensor.is_cuda else tensor)
+def _of_values(show: Callable[..., str], reads: Reads) -> Callable[..., str]:
+    """``show``, which prints a tensor, of the values that a read of it gives."""
+    return lambda tensor, indent: show(reads.array(tensor) if tensor.is_cuda else tensor, indent)

@@ -14,14 +14,16 @@ from typing import Final
 
 import torch
 
+from ....results.answer import EVERYWHERE
 from .card_storages import Scalar
 
-#: Turned truths at one line: a loop until something holds ends then.
+#: Other answers at one line: a loop until something holds ends then.
 _MOST_TURNED: Final = 1000
 #: The same of plausible ones: no step reads as many, so it is a loop that would never end.
 _MOST_PLAUSIBLE: Final = 5_000
-#: In place of 1; no usual end of a sequence.
+#: In place of 1; no usual ends of a sequence.
 _OTHER_WHOLE: Final = 4
+_LARGE_WHOLE: Final = 200
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
 _LARGE: Final = 100.0
@@ -50,19 +52,21 @@ class Variant:
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
         self._asked[line] += 1
-        turns = self.number > 0 and line not in self._steady
+        turns = self.number > 0 and not self._steady & {line, EVERYWHERE}
+        if self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE):
+            self.ended[line] = self.ended[line] or self._asked[line] - 1
+            turns = not turns
+        return self._other(dtype, plausible, self._asked[line]) if turns else plausible
+
+    def _other(self, dtype: torch.dtype, plausible: Scalar, times: int) -> Scalar:
         if dtype is torch.bool:
-            is_loop = self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE)
-            if is_loop:
-                self.ended[line] = self.ended[line] or self._asked[line] - 1
-            return not plausible if turns != is_loop else plausible
-        if not turns or dtype.is_complex:
+            return not plausible
+        if dtype.is_complex:
             return plausible
         if not dtype.is_floating_point:
-            return _OTHER_WHOLE
+            return min(_LARGE_WHOLE, torch.iinfo(dtype).max) if self.is_least else _OTHER_WHOLE
         # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
-        times = self._asked[line]
-        return _SMALL / times if self.number == 1 else _LARGE + times
+        return _LARGE + times if self.is_least else _SMALL / times
 
     @property
     def is_least(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -26,11 +26,14 @@ from ....memory_report import MemoryReport
 from ....results.answer import FAILED, TRACED, Answer, Request, failed
 from ....results.body_warning import BodyWarning
 from ....tracking.running_code.source import is_own
+from .. import stack_dump
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
 
 #: The newest that PyTorch's viewer reads (``unpickle`` in torch/utils/viz/MemoryViz.js, 2.13).
 _PICKLE_PROTOCOL = 4
+#: Reads that are named of a test that does not end.
+_READS: Final = 3
 
 
 class ItemRun:
@@ -59,6 +62,7 @@ class ItemRun:
         if request.launched:
             set_variables(place_of(0, 1, os.environ), os.environ)
         self._device.begin(gpu, limited=is_named, **request.place)
+        stack_dump.adding.append(lambda: self._device.reads(str(self._item.config.rootpath))[:_READS])
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)
         with self._threads_watched():
@@ -76,6 +80,7 @@ class ItemRun:
             properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
             warnings=tuple(self._warnings),
             unknown=tuple(self._device.unknown()),
+            sizes=tuple(sorted(self._device.sizes().items())),
             last_read=self._device.last_read(),
             broadcasts=self._device.broadcasts(),
             has_exchanged=self._device.has_exchanged(),
