@@ -110,6 +110,16 @@ def test_reads_of_one_line_are_reported_together(trace, body, line, text):
     assert trace(body).assumptions == (f"{here(body, line)} {text}",)
 
 
+def whole():
+    return torch.randn(4, device="cuda").long().sum().item()
+
+
+def test_a_whole_number_may_be_a_size(trace):
+    [caveat] = trace(whole).report.caveats
+
+    assert (caveat.cause.name, caveat.kind) == ("size-read", "unchecked")
+
+
 def in_every_way():
     x = torch.randn(2, device="cuda")
     return [
