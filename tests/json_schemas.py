@@ -132,7 +132,11 @@ def report_schema(*, is_closed: bool = False) -> dict[str, Any]:
     found: dict[type, dict[str, Any]] = {}
     _add_class(Document, found)
     definitions = {cls.__name__: schema for cls, schema in found.items()}
-    definitions["Document"]["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
+    version = definitions["Document"]["properties"]["schema_version"]
+    definitions["Document"]["properties"]["schema_version"] = {
+        "description": version["description"],
+        "const": SCHEMA_VERSION,
+    }
     if is_closed:
         for schema in definitions.values():
             schema["additionalProperties"] = False

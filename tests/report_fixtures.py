@@ -52,10 +52,8 @@ COMPARISON = {
     "status": "grown",
     "allowed": False,
     "reason": "",
-    "base_bytes": 3 * GIB,
-    "head_bytes": 4 * GIB,
-    "growth_bytes": GIB,
-    "suggested_gib": None,
+    "bytes": 4 * GIB,
+    "base": {"bytes": 3 * GIB},
     "findings": [
         {
             "bytes": GIB,
@@ -94,8 +92,13 @@ def figure():
 
 @pytest.fixture
 def comparison():
-    """``comparison(status="new")`` is what a test is beside its base: grown by 1 GiB, with changes."""
-    return lambda **changes: changed(COMPARISON, changes)
+    """``comparison(status="new")`` is a test that took 3 GiB at the base: grown by 1 GiB, with changes."""
+
+    def make(before=3 * GIB, **changes):
+        base = {"bytes": before} if before is not None else None
+        return changed({**COMPARISON, "base": base}, changes)
+
+    return make
 
 
 @pytest.fixture
@@ -138,7 +141,7 @@ def over(row):
 def advice():
     """One change that was tried for a test of 4 GiB with a budget of 3: it is enough."""
     trial = {"change": "fused", "write": "AdamW(..., fused=True)", "bytes": 3 * GIB}
-    return {"figure_bytes": 4 * GIB, "limit_bytes": 3 * GIB, "trials": [trial], "untried": []}
+    return {"bytes": 4 * GIB, "limit_bytes": 3 * GIB, "trials": [trial], "untried": []}
 
 
 @pytest.fixture
@@ -148,9 +151,9 @@ def raw():
     def make(*rows, **changes):
         return {
             "schema_version": 2,
-            "tool": {"version": "0.1.0"},
-            "torch": {"version": "2.13.0", "cuda": None},
-            "git": {"head": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
+            "version": "0.1.0",
+            "torch": "2.13.0",
+            "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
             "tests": list(rows),
             **changes,
         }
@@ -210,7 +213,7 @@ def hostile_report(raw, over, row, comparison, figure):
         distributions=[{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
     )
     trial = {"change": "fused", "write": HOSTILE[:400], "bytes": 1}
-    advice = {"figure_bytes": 2, "limit_bytes": 1, "trials": [trial], "untried": []}
+    advice = {"bytes": 2, "limit_bytes": 1, "trials": [trial], "untried": []}
     texts = {"file": HOSTILE[:900], "reason": HOSTILE, "details": HOSTILE, "not_measured": HOSTILE}
     budget = {"gib": 3, "gpu": HOSTILE, "max_growth": HOSTILE}
     return raw(
@@ -222,9 +225,9 @@ def hostile_report(raw, over, row, comparison, figure):
             **texts,
             comparison=comparison(status="not comparable", allowed=None, reason=HOSTILE),
         ),
-        tool={"version": HOSTILE},
-        torch={"version": HOSTILE},
-        git={"head": HOSTILE, "dirty": True},
+        version=HOSTILE,
+        torch=HOSTILE,
+        git={"commit": HOSTILE, "dirty": True},
         distributions={HOSTILE[:400]: HOSTILE[:400]},
         comparison={
             "distributions": [{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],

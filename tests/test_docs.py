@@ -72,6 +72,10 @@ def broken_links(page):
             yield f"{path}#{anchor}" if anchor else path
 
 
+def test_readme_and_docs_stay_short():
+    assert sum(len(page.read_text(encoding="utf-8")) for page in (README, *DOCS.glob("*.md"))) < 110_000
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_and_its_anchor_exist(page):
     assert links(page) or page.name == "CHANGELOG.md"

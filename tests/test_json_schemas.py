@@ -33,6 +33,12 @@ def test_the_packages_schemas_are_those_of_the_fields(name):
     )
 
 
+def test_every_key_of_a_report_says_what_it_is():
+    schema = report_schema()
+    for name, one in [("Document", schema), *schema["definitions"].items()]:
+        assert [key for key, value in one["properties"].items() if "description" not in value] == [], name
+
+
 EXAMPLES = sorted(
     path for folder in ("examples", "benchmarks") for path in (ROOT / folder).rglob("*.membudget.yaml")
 )

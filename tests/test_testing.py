@@ -108,9 +108,9 @@ def test_the_header_and_the_summary_say_that_nothing_is_checked(run):
 
 
 def test_report_json_says_so_and_is_refused_as_a_report(run):
-    assert run.report["tool"]["testing"] is True
+    assert run.report["testing"] is True
     assert "given by pytest_membudget.testing" in caveat_texts(run.rows["test_fits"]["estimates"][0])[0]
-    with pytest.raises(UsageMistake, match=r"tool\.testing: must be false: a test gave these figures"):
+    with pytest.raises(UsageMistake, match=r"testing: must be false: a test gave these figures"):
         read_document(run.report_path)
 
 
@@ -156,7 +156,7 @@ def test_its_name_alone_is_refused(session_of):
 def test_a_session_of_ordinary_estimates_is_none_of_these(session_of):
     files = {"test_it.py": "import pytest\n@pytest.mark.mem_budget(gib=0)\ndef test_it(): ...\n"}
 
-    assert session_of(files, "--membudget").report["tool"]["testing"] is False
+    assert session_of(files, "--membudget").report["testing"] is False
 
 
 # What users write

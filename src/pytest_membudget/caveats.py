@@ -104,6 +104,7 @@ class Caveat(JsonObject):
     derived: ClassVar[tuple[str, ...]] = ("kind",)
 
     cause: Cause
+    """Its name, a finer ``kind``."""
     text: Lines
     """In a line, with its place."""
 

@@ -39,11 +39,13 @@ class Holder(JsonObject):
     count: int
     """How many storages."""
     component: Word
+    """What the memory is for."""
     module: str | None = None
-    """Path of the nn.Module they belong to or were made in; ``*`` replaces numbers."""
+    """Path of the parameter or nn.Module they belong to or were made in; ``*`` replaces several numbers."""
     location: str | None = None
-    """``file:line`` of the user's code that was running."""
+    """``file:line`` of the user's code that was running; in backward that of the forward, where known."""
     operator: str = ""
+    """What allocated it (``aten::bmm``); else the kernel, the method or the formula."""
     source: str | None = None
     """The text of that line, which identifies it if it has moved."""
     each_bytes: int | None = None
@@ -62,6 +64,7 @@ class HeldMemory(JsonObject):
     bytes: int
     """As of ``torch.cuda.memory_allocated``."""
     holders: tuple[Holder, ...] = ()
+    """The largest first."""
     grown_bytes: Difference | None = None
     """What the last step has left behind: by how much more was allocated after it than after the one before.
     None if no step was repeated."""
@@ -76,9 +79,11 @@ class PhasePeak(JsonObject):
     phase: Phase
     """``forward``, ``backward`` or ``optimizer``."""
     peak_bytes: int
+    """The most that is allocated in it."""
     components: Mapping[Word, Difference]
     """They add up to ``peak_bytes``."""
     holders: tuple[Holder, ...]
+    """The largest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +91,13 @@ class PeakBytes(JsonObject):
     """The peaks of one rank, as ``torch.cuda.memory_stats`` means them; each at its own moment."""
 
     allocated_bytes: int
+    """``torch.cuda.max_memory_allocated``."""
     active_bytes: int
+    """The same, with blocks that wait for other streams."""
     reserved_bytes: int
+    """``torch.cuda.max_memory_reserved``."""
     device_bytes: int
     """Reserved memory, the CUDA context and NCCL's memory; only the first is the allocator's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variant(JsonObject):
-    """The test run again, with other answers where it read what nobody knows, and other random numbers."""
-
-    ends: Word
-    """How it ended: ``traced``, ``out_of_memory`` or ``error``."""
-    peak_bytes: int
-    """Of the budget's metric."""
-    seconds: float = 0.0
 
 
 Moments = Annotated[tuple[int, ...], 2000]
@@ -115,10 +112,13 @@ class Timeline(JsonObject):
     """
 
     moments: Moments
+    """Counts of allocations and frees."""
     components: Mapping[Word, Moments]
+    """Requested bytes at each of ``moments``."""
     peak_moment: int
     """The moment of the report's peak: one of ``moments``, whose bytes are those of the moment itself."""
     within_bytes: int = 0
+    """A component differs by no more between two moments."""
     phases: tuple[Annotated[tuple[int, Word], "a moment and a name"], ...] = ()
     """The moment at which each phase of the step began: ``forward``, ``backward`` or ``optimizer``."""
 
@@ -133,15 +133,23 @@ class MemoryReport(JsonObject):
     required: ClassVar[tuple[str, ...]] = ("rank", "holders")
 
     kind: Word
+    """``traced`` in an estimate, ``measured``, or ``analytic``."""
     metric: Annotated[str, choice((*METRICS, "active"))]
+    """Which peak ``components`` add up to."""
     peak: PeakBytes
+    """All peaks of the rank."""
     components: Mapping[Word, Difference]
+    """Bytes at the peak by what they are for; ``rounding`` may be negative in a measurement."""
     holders: tuple[Holder, ...] = ()
+    """Up to 100, the largest first."""
     rank: int = 0
+    """Whose it is."""
     host: MemoryReport | None = None
+    """The rank's host memory; None below a MiB."""
     caveats: tuple[Caveat, ...] = ()
     """Its assumptions, and memory that it leaves out."""
     seconds: float = 0.0
+    """How long it took to make."""
     timeline: Timeline | None = None
     """Memory over the run, if a report was requested."""
     device: str = ""
@@ -151,8 +159,9 @@ class MemoryReport(JsonObject):
     other_phases: tuple[PhasePeak, ...] = ()
     """The peaks of the other phases."""
 
-    variants: tuple[Variant, ...] = ()
-    """The further runs, with other answers; empty where it read nothing that nobody knows."""
+    variants: tuple[int, ...] = ()
+    """The peaks of ``metric`` of further runs, with other answers and random numbers, in bytes; empty where
+    nothing was read that nobody knows."""
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
     margin: float = 0.0

@@ -165,7 +165,7 @@ def _gate_of(config: pytest.Config) -> Gate:
     selection = _register_selection(config, settings)
     # the base of a comparison is a checkout that nothing is written to
     mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
-    rules = Rules(parse_growth(settings.tolerance), torch_of(os.environ).version or "", mode)
+    rules = Rules(parse_growth(settings.tolerance), torch_of(os.environ) or "", mode)
     gate = Gate(
         config, settings, selection, config.getoption("membudget_report"), source, Locking(root, rules)
     )

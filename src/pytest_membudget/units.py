@@ -65,3 +65,8 @@ def parse_bytes(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r} is not a size such as '256 MiB' (units: {', '.join(_UNITS)})")
     return int(float(match[1]) * _UNITS[match[2]])
+
+
+def signed_size(size_bytes: int) -> str:
+    """``size_bytes`` with its unit; growth begins with ``+``."""
+    return f"{'+' if size_bytes > 0 else ''}{gib_text(size_bytes)}"

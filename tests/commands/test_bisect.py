@@ -13,7 +13,7 @@ from pytest_membudget.commands.main import main
 from pytest_membudget.commands.releases import releases_between
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document import Document
-from pytest_membudget.results.comparison import Comparison, Finding
+from pytest_membudget.results.comparison import BaseFigure, Comparison, Finding
 from pytest_membudget.results.test_result import TestResult
 
 MIB = 2**20
@@ -60,8 +60,8 @@ def _rows(given):
             rest = (100 - size) * MIB
             found = (Finding(rest, "activations", location="m.py:3"),) if rest else ()
             comparison = Comparison(
-                "grown", base_bytes=size * MIB, head_bytes=100 * MIB, growth_bytes=rest, findings=found,
-                base_components={"activations": size * MIB},
+                "grown", bytes=100 * MIB, findings=found,
+                base=BaseFigure(size * MIB, {"activations": size * MIB}),
             )  # fmt: skip
         yield TestResult(name, "t.py", 1, "within", "", comparison=comparison)
 

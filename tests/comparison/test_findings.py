@@ -325,7 +325,7 @@ def sample(hold, batch, *, scores=1, weights=1):
 def test_all_that_a_sample_takes_by_one_factor(figure, hold, before, after, factor):
     found = explanation(figure(*sample(hold, **after)), figure(*sample(hold, **before)))
 
-    assert found.input_factor == factor
+    assert found.factors.get("inputs") == factor
 
 
 # More tokens of the same images: Dinov2 of transformers 4.47.1 has patches of 14 pixels, not of 16
@@ -361,7 +361,7 @@ def encoder(hold, tokens, *, lines=6, wider=1, weights=100, images=6):
 def test_activations_that_grew_throughout_without_the_inputs(figure, hold, head, base, factor):
     found = explanation(figure(*encoder(hold, **head)), figure(*encoder(hold, **base)))
 
-    assert found.activation_factor == factor
+    assert found.factors.get("activations") == factor
 
 
 def test_parameters_of_another_size_say_what_was_configured(figure, hold):
@@ -387,7 +387,7 @@ def test_activations_that_grew_by_several_factors_have_lines_as_causes(figure, h
     head = [replace(one, bytes=one.bytes * (2 + n % 3)) if one.component == "activations" else one
             for n, one in enumerate(base)]  # fmt: skip
 
-    assert explanation(figure(*head), figure(*base)).activation_factor is None
+    assert explanation(figure(*head), figure(*base)).factors.get("activations") is None
 
 
 # What a parameter entails: adapters in fp32, of peft 0.12.0

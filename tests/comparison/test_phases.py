@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.comparison.findings import explained
 from pytest_membudget.comparison.matching import moved_peak, same_phase
 from pytest_membudget.memory_report import PhasePeak
-from pytest_membudget.results.comparison import GROWN, Comparison, MovedPeak
+from pytest_membudget.results.comparison import GROWN, Comparison, MovedPeak, MovedSide
 
 MIB = 2**20
 
@@ -58,7 +58,9 @@ def test_a_loss_in_fp32_is_the_cause_though_the_peak_moves_to_the_backward(hold,
         (64, "temporaries", "train.py:9"),
         (64, "temporaries", "train.py:9"),
     ]
-    assert moved_peak(head, base) == MovedPeak("backward", "forward", "backward", 384 * MIB, 192 * MIB)
+    assert moved_peak(head, base) == MovedPeak(
+        "backward", MovedSide("backward", 384 * MIB), MovedSide("forward", 192 * MIB)
+    )
 
 
 def test_what_has_shrunk_is_compared_in_the_phase_that_was_the_larger(hold, step):
@@ -69,7 +71,9 @@ def test_what_has_shrunk_is_compared_in_the_phase_that_was_the_larger(hold, step
     assert moved_peak(head, base) is None  # 64 + 80 MiB in forward, 192 in backward
     larger = hold(64 * MIB, module="head", location="model.py:2")
     head = step_of(hold, step, 64, logits, larger)  # 208 in forward
-    assert moved_peak(head, base) == MovedPeak("forward", "backward", "backward", 192 * MIB, 384 * MIB)
+    assert moved_peak(head, base) == MovedPeak(
+        "backward", MovedSide("forward", 192 * MIB), MovedSide("backward", 384 * MIB)
+    )
 
 
 def test_peaks_of_one_phase_are_compared_as_they_are(hold, step):

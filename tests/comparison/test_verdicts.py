@@ -8,7 +8,7 @@ import pytest
 from pytest_membudget.comparison.base.exchange import Facts
 from pytest_membudget.comparison.verdicts import compared
 from pytest_membudget.memory_report import HeldMemory, PhasePeak
-from pytest_membudget.results.comparison import Comparison, MovedPeak
+from pytest_membudget.results.comparison import Comparison, MovedPeak, MovedSide
 
 MIB = 2**20
 GIB = 2**30
@@ -79,7 +79,9 @@ def test_a_peak_that_has_moved_is_compared_in_its_phase_and_comes_back_from_json
     )
     assert found.growth_bytes == 10 * MIB
     assert [(one.bytes, one.location) for one in found.findings] == [(40 * MIB, "backward")]
-    assert found.moved_peak == MovedPeak("backward", "forward", "backward", 100 * MIB, 60 * MIB)
+    assert found.moved_peak == MovedPeak(
+        "backward", MovedSide("backward", 100 * MIB), MovedSide("forward", 60 * MIB)
+    )
     assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
@@ -105,24 +107,10 @@ def test_what_stays_may_not_grow_by_more_either(row, figure, hold, before, now, 
 
     found = compared(estimated(now), estimated(before), SAME)
 
-    assert (found.status, found.held_growth_bytes) == (status, (now - before) * MIB)
+    assert found.status == status
     if status == "grown":
         text = "holds 64.0 MiB more than at the base when its body ends; max_growth='2%' allows less"
         assert found.reason == text
-
-
-@pytest.mark.parametrize(
-    ("after_mib", "suggested"),
-    [
-        (1100, 1.1),  # 1.0742 GiB
-        (900, 0.88),  # 0.8789 GiB: two digits, upwards
-        (95, 0.093),  # 0.0928 GiB
-    ],
-)
-def test_what_has_shrunk_gets_a_tighter_budget_that_is_enough(stands, after_mib, suggested):
-    comparison = stands(2000, after_mib)
-    assert (comparison.status, comparison.suggested_gib) == ("shrunk", suggested)
-    assert comparison.suggested_gib * GIB >= after_mib * MIB
 
 
 @pytest.mark.parametrize("verdict", ["within", "over"])

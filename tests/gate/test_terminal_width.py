@@ -178,8 +178,9 @@ def ours(text):
 def base(raw, row):
     """The report of the base: what some of the tests took there."""
     names = ("test_grown_since_the_base", "test_over_and_excused", "test_that_was_there_at_the_base")
-    torch = {"version": torch_of(os.environ).version, "cuda": None}
-    return raw(*(row(f"{LONG}::{name}", estimates=[inputs(row, 1)]) for name in names), torch=torch)
+    return raw(
+        *(row(f"{LONG}::{name}", estimates=[inputs(row, 1)]) for name in names), torch=torch_of(os.environ)
+    )
 
 
 def inputs(row, gib):
@@ -203,7 +204,7 @@ def head(raw, row, over, figure, comparison, advice):
         "base_location": "transformers/models/llama/modular_llama.py:155", "source": "x = f(" * 20,
     }  # fmt: skip
     versions = [{"name": "transformers", "base": "4.48.2", "head": "4.48.3.post1"}] * 3
-    grown = comparison(findings=[change], distributions=versions, activation_factor=2.0, reason=REASON)
+    grown = comparison(findings=[change], distributions=versions, factors={"activations": 2.0}, reason=REASON)
     return raw(
         over(f"{LONG}::test_held", estimates=[figure(long)], advice=advice),
         row(f"{LONG}::test_grown_since_the_base", estimates=[figure(long)], comparison=grown),
@@ -214,7 +215,7 @@ def head(raw, row, over, figure, comparison, advice):
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_session_with_every_kind_of_row(session_of, base, tmp_path, width):
     (tmp_path / "base.json").write_text(json.dumps(base))
-    lock = FILES["membudget.lock.yaml"].replace("TORCH", torch_of(os.environ).version)
+    lock = FILES["membudget.lock.yaml"].replace("TORCH", torch_of(os.environ))
     asked = (*ASKED, f"--membudget-compare={tmp_path / 'base.json'}")
     run = session_of({**FILES, "membudget.lock.yaml": lock}, *asked, env={**ALONE, "COLUMNS": str(width)})
     unfolded = " ".join(run.out.split())

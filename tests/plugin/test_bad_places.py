@@ -98,7 +98,7 @@ def test_odd_folders_locales_and_terminals_change_no_figure(odd):
     assert peaks == [516 * MIB, 2052 * MIB]
     assert [row["verdict"] for row in report["tests"]] == ["within", "over"]
     assert [row["file"] for row in report["tests"]] == ["test_it.py"] * 2
-    assert report["git"] == {"head": None, "dirty": None, "files": {}}
+    assert report["git"] == {"commit": None, "dirty": None, "files": {}}
     assert all((folder / "räp ort" / row["snapshot"]).is_file() for row in report["tests"])
 
 

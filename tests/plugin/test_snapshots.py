@@ -153,7 +153,6 @@ def test_each_test_that_allocates_has_a_file_that_its_row_names(run):
     assert [rows[name]["snapshot"] for name in WITHOUT] == [None]
     assert {f"snapshots/{file}" for file in files} == set(named)
     assert len(files) == len(named) == 9
-    assert all(row["snapshot_error"] == "" for row in rows.values())
 
 
 def test_segments_expand_where_they_are_asked_to(run):
@@ -361,6 +360,4 @@ def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(sess
 
     assert run.status == 0
     assert "membudget: 2 of the snapshots could not be written: " in run.out
-    rows = run.report["tests"]
-    assert [row["snapshot"] for row in rows] == [None, None]
-    assert all("snapshots" in row["snapshot_error"] for row in rows)
+    assert [row["snapshot"] for row in run.report["tests"]] == [None, None]

@@ -201,7 +201,7 @@ def test_a_change_with_which_the_test_fails_is_not_listed(run):
 def test_of_a_component_over_its_budget_the_components_figures_are_compared(run):
     advice = run.rows["test_component"]["advice"]
 
-    assert (advice["figure_bytes"], advice["limit_bytes"]) == (2 * 4 * 64 * MIB, 256 * MIB)
+    assert (advice["bytes"], advice["limit_bytes"]) == (2 * 4 * 64 * MIB, 256 * MIB)
     assert advice["trials"] == []
 
 
@@ -213,7 +213,7 @@ def test_what_runs_out_of_the_cards_memory_is_tried_on_one_without_a_limit(run):
     row = run.rows["test_runs_out"]
 
     assert row["estimates"][0]["peak"]["allocated_bytes"] < row["limit_bytes"]
-    assert row["advice"]["figure_bytes"] == pytest.approx(3 * 5 * 1024 * MIB, abs=80 * MIB)
+    assert row["advice"]["bytes"] == pytest.approx(3 * 5 * 1024 * MIB, abs=80 * MIB)
     assert list(trials(run, "test_runs_out")) == ["step_in_backward", "fused"]
 
 
@@ -222,6 +222,6 @@ def test_a_tensor_that_grows_has_one_segment_where_segments_expand(run):
     advice = run.rows["test_reserves"]["advice"]
     (trial,) = advice["trials"]
 
-    assert advice["figure_bytes"] == 32 * 36 * MIB
+    assert advice["bytes"] == 32 * 36 * MIB
     assert trial["bytes"] == pytest.approx(256 * MIB, abs=20 * MIB)
     assert trial["write"] == "PYTORCH_ALLOC_CONF=expandable_segments:True"

@@ -136,7 +136,7 @@ def test_header_and_report_name_the_stand_in_and_the_torch_of_workers(run):
 
     assert header.startswith("membudget: estimates on a stand-in H100-80GB ")
     assert f"by the code of torch {version}" in header
-    assert run.report["torch"]["version"] == version
+    assert run.report["torch"] == version
     assert run.rows["test_within"]["estimates"][0]["device"] == "stand-in"
 
 

@@ -73,14 +73,6 @@ def test_filters_and_errors_are_the_tests_own(first):
     assert "UserWarning: a mistake" in first.text("test_must_not_warn")
 
 
-def test_they_are_in_the_report(first):
-    (data, reentrant) = first.rows["test_warns"]["warnings"]
-
-    assert data["category"] == "test_warnings.DataWarning"
-    assert (data["base"], data["message"], data["line"]) == ("RuntimeWarning", "3 of 7 are missing", 14)
-    assert reentrant["message"].startswith(CHECKPOINT)
-
-
 def test_kept_estimates_have_theirs_and_so_have_those_of_xdist(first, again):
     pytest.importorskip("xdist")
 

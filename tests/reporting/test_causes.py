@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget.reporting.causes import cause_text, changes_text
-from pytest_membudget.results.comparison import Comparison, Finding, MovedPeak
+from pytest_membudget.results.comparison import Comparison, Finding, MovedPeak, MovedSide
 
 MIB = 2**20
 GIB = 2**30
@@ -39,14 +39,14 @@ def test_a_cause_is_named_with_its_line(finding, said):
     ],
 )
 def test_larger_inputs_are_said(factor, said):
-    assert changes_text(Comparison("grown", input_factor=factor)) == (
+    assert changes_text(Comparison("grown", factors={"inputs": factor})) == (
         f"Inputs are {factor} times as large, and what is computed from them {said}"
     )
 
 
 @pytest.mark.parametrize(("factor", "more"), [(1.305, "more"), (0.766, "fewer")])
 def test_larger_activations_of_the_same_inputs_are_said(factor, more):
-    assert changes_text(Comparison("grown", activation_factor=factor)) == (
+    assert changes_text(Comparison("grown", factors={"activations": factor})) == (
         f"Activations are {factor:.3g} times as large throughout, and inputs are not: {more} tokens or "
         "patches of each sample, or another dtype."
     )
@@ -59,14 +59,14 @@ def test_larger_activations_of_the_same_inputs_are_said(factor, more):
 def test_parameters_of_another_size_are_named(names, said):
     resized = tuple(Finding(-MIB // 2, "parameters", name) for name in names)
     found = changes_text(
-        Comparison("grown", activation_factor=1.305, resized=resized), lambda text: f"`{text}`"
+        Comparison("grown", factors={"activations": 1.305}, resized=resized), lambda text: f"`{text}`"
     )
     assert found.endswith(f"or another dtype. Of another size: {said}")
 
 
 def test_a_peak_in_another_phase_is_said():
-    moved = MovedPeak("optimizer", "forward", "optimizer", 801 * MIB, 738 * MIB)
-    assert changes_text(Comparison("grown", moved_peak=moved, input_factor=1.5)).startswith(
+    moved = MovedPeak("optimizer", MovedSide("optimizer", 801 * MIB), MovedSide("forward", 738 * MIB))
+    assert changes_text(Comparison("grown", moved_peak=moved, factors={"inputs": 1.5})).startswith(
         "The peak is in the optimizer's step, at the base in the forward: the rows compare the "
         "optimizer's step, which took 0.72 GiB and takes 0.78 GiB. Inputs are 1.5 times"
     )

@@ -34,7 +34,11 @@ WHOLE = f"must be a whole number from 0 to {LARGEST}"
 FINITE = "must be a finite number from 0 on and below 1e+15"
 AT_PEAK = "must be components.parameters at the peak, 3,221,225,472"
 VERDICTS = "must be one of within, over, undecided, unset, error, skipped"
-MOVED_PEAK = {"head": "forward", "base": "wait", "compared": "forward", "head_bytes": 2, "base_bytes": 1}
+MOVED_PEAK = {
+    "phase": "forward",
+    "head": {"phase": "forward", "bytes": 2},
+    "base": {"phase": "wait", "bytes": 1},
+}
 LAST = "[...]"  # the place of the value itself
 
 
@@ -88,7 +92,7 @@ LAST = "[...]"  # the place of the value itself
         (
             "tests.0.comparison",
             {"status": "grown", "moved_peak": MOVED_PEAK},
-            "[...].moved_peak.base",
+            "[...].moved_peak.base.phase",
             'must be one of forward, backward, optimizer, and is "wait"',
         ),
     ],

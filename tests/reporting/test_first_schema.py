@@ -4,6 +4,7 @@ import pytest
 
 from pytest_membudget.json_object import Misfit
 from pytest_membudget.reporting.document import checked_document
+from pytest_membudget.results.comparison import MovedPeak, MovedSide
 
 GIB = 2**30
 
@@ -23,13 +24,18 @@ GIB = 2**30
         ("shrunk", -GIB, "shrunk", None),
     ],
 )
-def test_statuses_are_states_and_what_is_allowed(raw, over, comparison, status, growth_bytes, state, allowed):
-    known = comparison(status=status, growth_bytes=growth_bytes)
-    del known["allowed"]
+def test_statuses_are_states_and_what_is_allowed(raw, over, status, growth_bytes, state, allowed):
+    known = {
+        "status": status,
+        "base_bytes": 4 * GIB - growth_bytes,
+        "head_bytes": 4 * GIB,
+        "growth_bytes": growth_bytes,
+    }
 
     [row] = checked_document(raw(over(comparison=known), schema_version=1)).tests
 
     assert (row.comparison.status, row.comparison.allowed) == (state, allowed)
+    assert row.growth_bytes == growth_bytes
     assert row.exceeds is (allowed is not True)
 
 
@@ -59,6 +65,48 @@ def test_the_kinds_of_caveats_are_their_causes(raw, row, figure):
     [found] = checked_document(raw(row(estimates=[old]), schema_version=1)).tests
 
     assert [(one.kind, one.cause.name) for one in found.caveats] == [("missing", "library")]
+
+
+def test_keys_that_are_elsewhere_now_are_found(raw, row, figure):
+    moved = {"head": "backward", "base": "forward", "compared": "forward", "head_bytes": 2, "base_bytes": 1}
+    known = {
+        "status": "grown",
+        "base_bytes": 3,
+        "head_bytes": 4,
+        "growth_bytes": 1,
+        "base_components": {"inputs": 3},
+        "base_timeline": {"moments": [0], "components": {"inputs": [3]}, "peak_moment": 0},
+        "input_factor": 1.5,
+        "activation_factor": None,
+        "moved_peak": moved,
+    }
+    other = figure({"variants": [{"ends": "traced", "peak_bytes": 7, "seconds": 0.1}]})
+    advice = {"figure_bytes": 9, "limit_bytes": 1, "trials": [], "untried": []}
+    old = raw(
+        row(comparison=known, advice=advice, estimates=[other]),
+        schema_version=1,
+        tool={"version": "0.0.9", "testing": False},
+        torch={"version": "2.13.0", "cuda": "13.0", "alloc_conf": "expandable_segments:True"},
+        git={"head": "0" * 40, "dirty": True},
+    )
+    del old["version"]
+
+    read = checked_document(old)
+
+    assert (read.version, read.torch, read.alloc_conf) == ("0.0.9", "2.13.0", "expandable_segments:True")
+    assert (read.git.commit, read.git.dirty) == ("0" * 40, True)
+    [found] = read.tests
+    assert (found.advice.bytes, found.estimates[0].variants) == (9, (7,))
+    since = found.comparison
+    assert (since.bytes, since.base.bytes, since.growth_bytes) == (4, 3, 1)
+    assert (since.base.components, since.base.timeline.moments) == ({"inputs": 3}, (0,))
+    assert since.factors == {"inputs": 1.5}
+    assert since.moved_peak == MovedPeak("forward", MovedSide("backward", 2), MovedSide("forward", 1))
+
+
+def test_figures_that_a_test_has_given_are_refused_as_ever(raw):
+    with pytest.raises(Misfit, match="testing: must be false"):
+        checked_document(raw(schema_version=1, tool={"version": "0.0.9", "testing": True}))
 
 
 @pytest.mark.parametrize("broken", [{"tests": 3}, {"tests": [3]}, {"tests": [{"estimates": 3, "lock": []}]}])

@@ -19,7 +19,7 @@ def url(document):
 
     def made(location, environment, files=None, head=HEAD):
         known = {"model.py": "pkg/model.py", "a (1).py": "pkg/a (1).py"} if files is None else files
-        return links_of(document(git={"head": head, "files": known}), environment).url(location)
+        return links_of(document(git={"commit": head, "files": known}), environment).url(location)
 
     return made
 

@@ -22,7 +22,7 @@ OVER = "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
 ENOUGH = "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
 COMPONENT = "activations 0.5 GiB over their budget of 0.5 GiB"
 GROWN = {"status": "grown", "reason": "more", "entry": None, "limit_bytes": 2 * GIB, "changes": []}
-ALLOW = "Undo the growth, or allow it: pytest --membudget --membudget-update=raise."
+ALLOW = "Undo the growth, or allow it: <pytest --membudget --membudget-update=raise>."
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,8 @@ ALLOW = "Undo the growth, or allow it: pytest --membudget --membudget-update=rai
         ),
         (
             "over", {"reason": "more", "lock": GROWN},
-            "failure", "grown too much", "Takes 4.00 GiB: <more>.", ALLOW,
+            "failure", "grown too much",
+            "Takes 4.00 GiB, 1.00 GiB over what its entry in membudget.lock.yaml allows, 3.00 GiB.", ALLOW,
         ),
     ],
 )  # fmt: skip
@@ -125,7 +126,7 @@ def locked(status, reason):
 def test_an_entry_that_is_out_of_date_asks_for_an_update(reported, row, status, verdict, level, word):
     one = reported(row(verdict=verdict, lock=locked(status, "why")))
     assert (one.level, one.word) == (level, word)
-    asked = "Update the lock file: pytest --membudget --membudget-update."
+    asked = "Update the lock file: <pytest --membudget --membudget-update>."
     assert one.to_do(quoted) == ("" if status == "unchanged" else asked)
 
 
@@ -153,8 +154,8 @@ def test_an_entry_that_is_out_of_date_asks_for_an_update(reported, row, status, 
 )
 def test_the_state_of_a_comparison(reported, row, over, comparison, status, allowed, verdict, level, word):
     made = over() if verdict == "over" else row(verdict=verdict)
-    growth = {"growth_bytes": 0} if status == "unchanged" else {}
-    one = reported({**made, "comparison": comparison(status=status, allowed=allowed, **growth)})
+    before = 4 * GIB if status == "unchanged" else 3 * GIB
+    one = reported({**made, "comparison": comparison(before, status=status, allowed=allowed)})
     assert (one.level, one.word) == (level, word)
 
 
@@ -182,12 +183,12 @@ def test_growth_is_reported_with_its_line(reported, row, comparison):
 
 
 def test_what_has_shrunk_can_be_tightened(reported, row, comparison):
-    shrunk = comparison(
-        status="shrunk", allowed=None, growth_bytes=-GIB, base_bytes=5 * GIB, suggested_gib=4.2
-    )
+    shrunk = comparison(5 * GIB, status="shrunk", allowed=None)
     one = reported(row(comparison=shrunk))
     assert "1.00 GiB less than at the base (5.00 GiB)" in one.explained(quoted)
-    assert one.to_do(quoted) == "The budget can be tightened to gib=4.2."
+    assert one.to_do(quoted) == "The budget can be tightened to gib=4."
+    enough = row(comparison=shrunk, budget={"gib": 4}, limit_bytes=4 * GIB)
+    assert reported(enough).to_do(quoted) == ""
 
 
 def test_without_findings_the_holders_explain(reported, over):
@@ -244,24 +245,22 @@ AGAINST_MAIN = {"base": {"ref": "main"}}
 
 
 @pytest.mark.parametrize(
-    ("status", "allowed", "base_bytes", "growth_bytes", "expected"),
+    ("status", "allowed", "before", "expected"),
     [
-        ("unchanged", None, 4 * GIB, 0, False),
-        ("grown", None, 3 * GIB, GIB, True),
-        ("unchanged", True, 4 * GIB, 0, False),
-        ("shrunk", True, 5 * GIB, -GIB, True),
-        ("new", None, None, 0, True),
-        ("not comparable", None, None, 0, True),
-        ("shrunk", None, 5 * GIB, -GIB, True),
-        ("grown", False, 3 * GIB, GIB, True),
+        ("unchanged", None, 4 * GIB, False),
+        ("grown", None, 3 * GIB, True),
+        ("unchanged", True, 4 * GIB, False),
+        ("shrunk", True, 5 * GIB, True),
+        ("new", None, None, True),
+        ("not comparable", None, None, True),
+        ("shrunk", None, 5 * GIB, True),
+        ("grown", False, 3 * GIB, True),
     ],
 )
 def test_with_a_base_what_has_changed_is_to_be_seen(
-    document, row, over, comparison, status, allowed, base_bytes, growth_bytes, expected
+    document, row, over, comparison, status, allowed, before, expected
 ):
-    known = comparison(
-        status=status, allowed=allowed, base_bytes=base_bytes, growth_bytes=growth_bytes, findings=[]
-    )
+    known = comparison(before, status=status, allowed=allowed, findings=[])
 
     test = over if allowed else row
 
@@ -277,8 +276,8 @@ def test_with_a_base_failures_and_new_skips_are_to_be_seen_and_old_skips_are_not
 
 
 def test_what_has_changed_comes_before_what_is_over_since_before(document, row, over, comparison):
-    old = over("a", comparison=comparison(status="unchanged", allowed=True, growth_bytes=0))
-    shrunk = row("b", comparison=comparison(status="shrunk", allowed=None, growth_bytes=-GIB))
+    old = over("a", comparison=comparison(4 * GIB, status="unchanged", allowed=True))
+    shrunk = row("b", comparison=comparison(5 * GIB, status="shrunk", allowed=None))
     found = reported_tests(document(old, row("c"), shrunk, over("d")))
 
     assert [one.result.nodeid for one in found] == ["d", "b", "a", "c"]

@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import LIBRARY, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
-from pytest_membudget.results.comparison import Comparison, Finding, VersionChange, versions_text
+from pytest_membudget.results.comparison import BaseFigure, Comparison, Finding, VersionChange, versions_text
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
 
 
@@ -78,8 +78,8 @@ def test_the_worst_estimate_is_of_the_rank_that_takes_most():
     [
         (Comparison("not comparable", "no base"), "unset", "not compared: no base; why"),
         (Comparison("new", "not there"), "unset", "not compared: not there; why"),
-        (Comparison("unchanged", base_bytes=1), "within", ""),
-        (Comparison("grown", allowed=False, base_bytes=1), "within", ""),
+        (Comparison("unchanged", bytes=1, base=BaseFigure(1)), "within", ""),
+        (Comparison("grown", allowed=False, bytes=1, base=BaseFigure(1)), "within", ""),
         (None, "unset", "why"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_comparison_is_all_that_checks_a_budget_of_growth_alone(comparison, ve
 def test_a_test_without_any_limit_stays_so_whatever_the_comparison_finds():
     assert (
         with_comparison(
-            result(verdict="unset", budget=Budget()), Comparison("unchanged", base_bytes=1)
+            result(verdict="unset", budget=Budget()), Comparison("unchanged", bytes=1, base=BaseFigure(1))
         ).verdict
         == "unset"
     )
@@ -124,7 +124,14 @@ def test_the_json_form_gives_the_same_value_back():
     change = Finding(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm", 2, -2)
     versions = (VersionChange("new", None, "1"), VersionChange("gone", "2", None))
     comparison = Comparison(
-        "shrunk", "less", None, 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline, 0.5, versions
+        "shrunk",
+        "less",
+        None,
+        4,
+        BaseFigure(5, {"activations": 5}, timeline),
+        (change,),
+        {"inputs": 0.5},
+        versions,
     )
     known = TestResult(
         "a::b", "a.py", 3, "over", "why", Budget(gib=1, gpus=2, components={"inputs": 0.5}), 5,

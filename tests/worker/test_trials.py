@@ -48,7 +48,7 @@ def test_those_that_save_are_listed_and_the_estimate_is_as_it_was(processes):
     estimate, advice, sent = advised(processes=processes)
 
     assert estimate.verdict == "over"
-    assert estimate.estimates[0].peak_bytes == advice.figure_bytes == 4 * GIB
+    assert estimate.estimates[0].peak_bytes == advice.bytes == 4 * GIB
     assert [(trial.change, trial.bytes) for trial in advice.trials] == [
         ("chunked_cross_entropy", 2 * GIB),
         ("checkpointing", 3.5 * GIB),
@@ -95,7 +95,7 @@ def test_trials_of_a_test_that_ran_out_of_memory_have_no_limit():
         (False, None),
     ]
     assert not any(request.limited for request in sent[1:])
-    assert advice.figure_bytes == 4 * GIB
+    assert advice.bytes == 4 * GIB
 
 
 def test_several_gpus_are_not_tried():

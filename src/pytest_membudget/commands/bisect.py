@@ -13,11 +13,11 @@ from typing import Final
 from ..budgets.budget import Growth, parse_growth
 from ..comparison.base.git import history_between
 from ..errors import UsageMistake
-from ..reporting.causes import change_lines, signed_size
+from ..reporting.causes import change_lines
 from ..reporting.document import Document
 from ..reporting.terminal.fitting import terminal_width
 from ..results.comparison import NOT_COMPARABLE, Comparison, component_changes, growth_text
-from ..units import gib_text
+from ..units import gib_text, signed_size
 from .sessions import report_of_session
 from .terminal import Subcommands, print_lines
 
@@ -191,9 +191,10 @@ def step_lines(before: Comparison, after: Comparison, width: int) -> list[str]:
     Each point was compared with the working tree. Where ``after`` takes what the working tree takes, the
     findings of ``before`` are those of the step; otherwise the components that have changed are listed.
     """
-    if after.base_bytes == before.head_bytes:
+    if after.base_bytes == before.bytes:
         return change_lines(before, width)
-    changes = component_changes(after.base_components or {}, before.base_components or {})
+    now, then = (one.base.components if one.base is not None else {} for one in (after, before))
+    changes = component_changes(now, then)
     return [f"  {signed_size(size):>12}  {name}" for name, size in changes.items()]
 
 

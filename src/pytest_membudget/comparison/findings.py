@@ -52,15 +52,15 @@ def explained(comparison: Comparison, head: MemoryReport, base: MemoryReport) ->
     pairs, rests = matched(now, before)
     both = [(one.head, one.base) for one in pairs if one.head is not None and one.base is not None]
     both = [(one, other) for one, other in both if other.bytes]
-    factor = _activation_factor(now, before, both)
+    of_inputs, of_activations = _input_factor(now, before, both), _activation_factor(now, before, both)
+    factors = {name: one for name, one in ((INPUTS, of_inputs), (ACTIVATIONS, of_activations)) if one}
     growth_bytes = now.peak_bytes - before.peak_bytes
     is_same = head.peak_bytes == base.peak_bytes or not growth_bytes
     return replace(
         comparison,
         findings=() if is_same else _rows(pairs, rests, growth_bytes),
-        input_factor=_input_factor(now, before, both),
-        activation_factor=factor,
-        resized=_resized(both) if factor is not None else (),
+        factors=factors,
+        resized=_resized(both) if of_activations else (),
         moved_peak=moved,
     )
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from ..memory_report import Holder, MemoryReport, PhasePeak, module_pattern
-from ..results.comparison import Finding, MovedPeak
+from ..results.comparison import Finding, MovedPeak, MovedSide
 
 #: What findings compare.
 Held = MemoryReport | PhasePeak
@@ -37,7 +37,8 @@ def moved_peak(head: MemoryReport, base: MemoryReport) -> MovedPeak | None:
     now, before = same_phase(head, base)
     if head.phase == base.phase or now.phase != before.phase:
         return None
-    return MovedPeak(head.phase, base.phase, now.phase, now.peak_bytes, before.peak_bytes)
+    sides = MovedSide(head.phase, now.peak_bytes), MovedSide(base.phase, before.peak_bytes)
+    return MovedPeak(now.phase, *sides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..budgets.budget import Budget, parse_growth
-from ..budgets.verdict import ERROR, OVER, SKIPPED, suggested_gib
+from ..budgets.verdict import ERROR, OVER, SKIPPED
 from ..memory_report import MemoryReport
 from ..results.comparison import (
     GROWN,
@@ -15,6 +15,7 @@ from ..results.comparison import (
     NOT_COMPARABLE,
     SHRUNK,
     UNCHANGED,
+    BaseFigure,
     Comparison,
     Finding,
     VersionChange,
@@ -40,12 +41,12 @@ def compared(
     """
     head_bytes = next((figure.peak_bytes for figure in reversed(_figures(head))), None)
     if trouble:
-        return Comparison(NOT_COMPARABLE, trouble, head_bytes=head_bytes)
+        return Comparison(NOT_COMPARABLE, trouble, bytes=head_bytes)
     if base is None:
-        return Comparison(NEW, "the base does not have this test", head_bytes=head_bytes)
+        return Comparison(NEW, "the base does not have this test", bytes=head_bytes)
     pair = _comparable(head, base, facts)
     if isinstance(pair, str):
-        return Comparison(NOT_COMPARABLE, pair, head_bytes=head_bytes)
+        return Comparison(NOT_COMPARABLE, pair, bytes=head_bytes)
     comparison = explained(_with_figures(_judged(head, base, *pair), *pair), *pair)
     if not comparison.growth_bytes:
         return comparison
@@ -71,12 +72,8 @@ def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Finding])
 def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
     return replace(
         comparison,
-        base_bytes=base.peak_bytes,
-        head_bytes=head.peak_bytes,
-        growth_bytes=head.peak_bytes - base.peak_bytes,
-        held_growth_bytes=_held_growth(head, base),
-        base_components=dict(base.components),
-        base_timeline=base.timeline,
+        bytes=head.peak_bytes,
+        base=BaseFigure(base.peak_bytes, dict(base.components), base.timeline),
     )
 
 
@@ -108,10 +105,7 @@ def _judged(
     if is_over:
         return Comparison(status, text if growth_bytes else "its budget was larger at the base")
     if status == SHRUNK:
-        gib = head.budget.gib if head.budget is not None else None
-        enough = suggested_gib(head_figure.peak_bytes)
-        is_tighter = gib is not None and 0 < enough < gib
-        return Comparison(SHRUNK, text, suggested_gib=enough if is_tighter else None)
+        return Comparison(SHRUNK, text)
     allowed = f", which max_growth={written!r} allows" if written is not None else ""
     return Comparison(status, f"{text}{allowed}" if growth_bytes else "")
 

@@ -17,7 +17,6 @@ from ..budgets.budget import Growth
 from ..budgets.settings import DEFAULT_GPU
 from ..budgets.verdict import UNDECIDED, UNSET, WITHIN
 from ..errors import UsageMistake
-from ..reporting.causes import signed_size
 from ..results.comparison import (
     GROWN,
     LOCK_FILE,
@@ -137,11 +136,7 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
         return LockCheck(GROWN, f"{reason}; if it may, run {RAISE_COMMAND}", entry, limit_bytes)
     if now.bytes > limit_bytes and rules.mode != RAISE:
         reason = _grown_text(result, entry, now) + (f" ({difference})" if difference else "")
-        changes = tuple(
-            f"{signed_size(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
-            for name, size in component_changes(now.components, entry.components).items()
-        )
-        return LockCheck(GROWN, reason, entry, limit_bytes, changes)
+        return LockCheck(GROWN, reason, entry, limit_bytes)
     is_no_more = now.bytes <= entry.bytes and _more_held(entry, now) <= 0
     if rules.mode is not None and now != entry and (difference or is_no_more):
         return _recorded(SHRUNK, now, f"was {gib_text(entry.bytes)}", rules)

@@ -124,7 +124,6 @@ class Summary:
                 self._results.in_order(),
                 comparison=compared,
                 testing=is_given,
-                strict=self._settings.strict,
             )
         except OSError as error:
             self.add(f"membudget: the report could not be written: {error}", is_bad=True)

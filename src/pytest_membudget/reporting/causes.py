@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from ..components import TENSOR_COMPONENTS, WORKSPACES
+from ..components import ACTIVATIONS, INPUTS, TENSOR_COMPONENTS, WORKSPACES
 from ..memory_report import Holder, MemoryReport
 from ..results.advice import Advice, Trial
 from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding, MovedPeak
-from ..units import MIB, gib_text
+from ..units import MIB, gib_text, signed_size
 from .terminal.fitting import cut_end, cut_middle
 
 #: Indentation of the lines below a size.
@@ -25,11 +25,6 @@ _OF_NOTE_BYTES: Final = MIB
 Cause = Holder | Finding
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
-
-
-def signed_size(size_bytes: int) -> str:
-    """``size_bytes`` with its unit; growth begins with ``+``."""
-    return f"{'+' if size_bytes > 0 else ''}{gib_text(size_bytes)}"
 
 
 def signed_growth(comparison: Comparison) -> str:
@@ -132,12 +127,17 @@ def staying(report: MemoryReport) -> Iterator[tuple[str, Sequence[Holder], str]]
         return
     rows = [row for row in held.holders if row.component != WORKSPACES]
     if sum(row.bytes for row in rows) >= _OF_NOTE_BYTES:
-        shown = rows[:_STAYING]
+        shown = _largest(rows, held.bytes)
         rest = _rest_text([row for row in held.holders if row not in shown])
         yield f"Still held when the body ends, {gib_text(held.bytes)}", shown, rest
     if held.grown_bytes is not None and held.grown_bytes >= _OF_NOTE_BYTES:
         grown = f"After the last step {gib_text(held.grown_bytes)} more is held than after the one before"
-        yield grown, held.grown[:_STAYING], _rest_text(held.grown[_STAYING:])
+        yield grown, _largest(held.grown, held.grown_bytes), _rest_text(held.grown[_STAYING:])
+
+
+def _largest(rows: Sequence[Holder], size_bytes: int) -> Sequence[Holder]:
+    """The first of ``rows``, the largest first, without those that are under 1% of ``size_bytes``."""
+    return [row for row in rows[:_STAYING] if row.bytes * 100 >= size_bytes]
 
 
 def _rest_text(rows: Sequence[Holder]) -> str:
@@ -170,16 +170,16 @@ def _resized_text(changes: Sequence[Finding], code: Code) -> str:
 def _moved_peak_text(moved: MovedPeak | None) -> str:
     if moved is None:
         return ""
-    now, before, compared = (_PHASES[name] for name in (moved.head, moved.base, moved.compared))
+    now, before, compared = (_PHASES[name] for name in (moved.head.phase, moved.base.phase, moved.phase))
     return (
         f"The peak is in the {now}, at the base in the {before}: the rows compare the {compared}, which took "
-        f"{gib_text(moved.base_bytes)} and takes {gib_text(moved.head_bytes)}."
+        f"{gib_text(moved.base.bytes)} and takes {gib_text(moved.head.bytes)}."
     )
 
 
 def _factor_text(comparison: Comparison) -> str:
     """The sentence for growth that larger inputs explain, or more of each; empty if they do not."""
-    factor, activations = comparison.input_factor, comparison.activation_factor
+    factor, activations = comparison.factors.get(INPUTS), comparison.factors.get(ACTIVATIONS)
     if activations is not None:
         return (
             f"Activations are {activations:.3g} times as large throughout, and inputs are not: "
@@ -196,12 +196,12 @@ def _factor_text(comparison: Comparison) -> str:
 
 def title_of(advice: Advice) -> str:
     """The heading of a list of trials."""
-    return f"What reduces it from {gib_text(advice.figure_bytes)} (each change was run)"
+    return f"What reduces it from {gib_text(advice.bytes)} (each change was run)"
 
 
 def trial_text(trial: Trial, advice: Advice, code: Code) -> str:
     """One trial in a line; ``code`` formats text from the user's code."""
-    figures = f"{gib_text(trial.bytes)} ({signed_size(trial.bytes - advice.figure_bytes)})"
+    figures = f"{gib_text(trial.bytes)} ({signed_size(trial.bytes - advice.bytes)})"
     return f"{code(trial.write)}: {figures}{enough(trial, advice)}"
 
 

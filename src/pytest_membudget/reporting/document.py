@@ -24,29 +24,11 @@ MOST_FILE_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Tool(JsonObject):
-    """This plugin."""
-
-    version: str | None = None
-    testing: bool = False
-    """Estimates were given by ``pytest_membudget.testing``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Torch(JsonObject):
-    """The torch that figures were made with."""
-
-    version: str | None = None
-    cuda: str | None = None
-    alloc_conf: str | None = None
-    """The allocator's settings in the environment; empty for none, None if the report does not have them."""
-
-
-@dataclass(frozen=True, slots=True)
 class Git(JsonObject):
     """The repository of the tests."""
 
-    head: str | None = None
+    commit: str | None = None
+    """Which is checked out."""
     dirty: bool | None = None
     """Whether tracked files differ from the commit."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -60,14 +42,21 @@ class Document(JsonObject):
     required: ClassVar[tuple[str, ...]] = ("schema_version",)
 
     schema_version: int = field(default=SCHEMA_VERSION, kw_only=True)
-    strict: bool = field(default=False, kw_only=True)
-    """What was not checked is a failure."""
-    tool: Tool = field(default=Tool(), kw_only=True)
-    torch: Torch = field(default=Torch(), kw_only=True)
+    """Of this description; keys may be added within it, and none is taken away."""
+    version: str | None = field(default=None, kw_only=True)
+    """Of this plugin."""
+    testing: bool = field(default=False, kw_only=True)
+    """Estimates were given by ``pytest_membudget.testing``."""
+    torch: str | None = field(default=None, kw_only=True)
+    """The version of the torch that figures were made with."""
+    alloc_conf: str | None = field(default=None, kw_only=True)
+    """The allocator's settings in the environment; empty for none, None if the report does not have them."""
     git: Git = field(default=Git(), kw_only=True)
+    """The repository of the tests."""
     distributions: Mapping[str, str] | None = field(default=None, kw_only=True)
     """Versions of installed distributions, by name; None if the report does not have them."""
     tests: tuple[TestResult, ...]
+    """All that have a budget."""
     comparison: ComparedSession | None = None
     """With the base, of the whole session."""
 
@@ -98,16 +87,15 @@ def checked_document(value: object) -> Document:
         elif version != SCHEMA_VERSION:
             raise Misfit(f"must be {SCHEMA_VERSION}, which this version reads", version, "schema_version")
     document = Document.from_json(value, checked=True)
-    if document.tool.testing:
-        raise Misfit(
-            "must be false: a test gave these figures, and nothing was checked", True, "tool.testing"
-        )
+    if document.testing:
+        raise Misfit("must be false: a test gave these figures, and nothing was checked", True, "testing")
     for index, row in enumerate(document.tests):
         for kind, figures in (("estimates", row.estimates), ("measurements", row.measurements)):
             for place, figure in enumerate(figures):
                 _check_figure(figure, f"tests[{index}].{kind}[{place}]")
-        if row.comparison is not None and row.comparison.base_timeline is not None:
-            _check_timeline(row.comparison.base_timeline, f"tests[{index}].comparison.base_timeline")
+        base = row.comparison.base if row.comparison is not None else None
+        if base is not None and base.timeline is not None:
+            _check_timeline(base.timeline, f"tests[{index}].comparison.base.timeline")
     return document
 
 

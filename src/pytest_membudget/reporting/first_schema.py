@@ -5,31 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ..components import ACTIVATIONS, INPUTS
 from ..results.comparison import GROWN, NEW, NOT_COMPARABLE, UNCHANGED
 
 VERSION: Final = 1
 #: Statuses that said whether a test fails, and not whether it takes more; what they are in ``allowed``.
 _VERDICTS: Final = {"new-over": None, "still-over": True, "waived": True, "expired-waiver": False}
+_FACTORS: Final = {"input": INPUTS, "activation": ACTIVATIONS}
 _LOCK_STATES: Final = {"kept": UNCHANGED, "recorded": NEW, "not-comparable": NOT_COMPARABLE}
 
 
 def upgrade(document: dict[str, Any]) -> None:
     """Change ``document`` to version 2, in place; what is no report stays as it is, and is refused later."""
     document["schema_version"] = VERSION + 1
+    for tool in _objects([document.pop("tool", None)]):
+        document["version"], document["testing"] = tool.get("version"), tool.get("testing", False)
+    for torch in _objects([document.get("torch")]):
+        document["torch"], document["alloc_conf"] = torch.get("version"), torch.get("alloc_conf")
+    for git in _objects([document.get("git")]):
+        git["commit"] = git.pop("head", None)
     for row in _objects(document.get("tests")):
         for comparison in _objects([row.get("comparison")]):
             _upgrade_comparison(comparison)
+        for advice in _objects([row.get("advice")]):
+            advice["bytes"] = advice.get("figure_bytes")
         for lock in _objects([row.get("lock")]):
             lock["recorded"] = lock.get("status") == "recorded"
             lock["status"] = _renamed(_LOCK_STATES, lock.get("status"))
         for name in ("estimates", "measurements"):
             for figure in _objects(row.get(name)):
+                figure["variants"] = [one.get("peak_bytes") for one in _objects(figure.get("variants"))]
                 for report in _objects([figure, figure.get("host")]):
                     for caveat in _objects(report.get("caveats")):
                         caveat["cause"] = caveat.get("kind")
 
 
 def _upgrade_comparison(comparison: dict[str, Any]) -> None:
+    _upgrade_figures(comparison)
     status, growth_bytes = comparison.get("status"), comparison.get("growth_bytes")
     if status == GROWN:
         comparison["allowed"] = False
@@ -40,6 +52,23 @@ def _upgrade_comparison(comparison: dict[str, Any]) -> None:
         has_grown = isinstance(growth_bytes, int) and growth_bytes > 0
         is_new = status == "new-over" and comparison.get("base_bytes") is None
         comparison["status"] = NEW if is_new else GROWN if has_grown else UNCHANGED
+
+
+def _upgrade_figures(comparison: dict[str, Any]) -> None:
+    """What the two sides take, and what explains the difference."""
+    base = {
+        "bytes": comparison.get("base_bytes"),
+        "components": comparison.get("base_components") or {},
+        "timeline": comparison.get("base_timeline"),
+    }
+    comparison["base"] = base if base["bytes"] is not None else None
+    comparison["bytes"] = comparison.get("head_bytes")
+    factors = {name: comparison.get(f"{one}_factor") for one, name in _FACTORS.items()}
+    comparison["factors"] = {name: factor for name, factor in factors.items() if factor is not None}
+    for moved in _objects([comparison.get("moved_peak")]):
+        moved["phase"] = moved.get("compared")
+        for side in ("head", "base"):
+            moved[side] = {"phase": moved.get(side), "bytes": moved.get(f"{side}_bytes")}
 
 
 def _renamed(names: dict[str, str], name: object) -> object:

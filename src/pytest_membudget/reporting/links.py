@@ -41,7 +41,7 @@ def links_of(document: Document, environment: Mapping[str, str]) -> Links:
 
     The commit is the report's: a job that comments on a pull request runs at another one.
     """
-    commit = document.git.head or ""
+    commit = document.git.commit or ""
     if not _COMMIT.fullmatch(commit):
         return NO_LINKS
     server, repository = environment.get("GITHUB_SERVER_URL"), environment.get("GITHUB_REPOSITORY")

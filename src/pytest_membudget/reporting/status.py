@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN
+from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, suggested_gib
 from ..results.comparison import (
     GROWN,
+    LOCK_FILE,
     NEW,
     NOT_COMPARABLE,
     RAISE_COMMAND,
@@ -114,8 +115,10 @@ class ReportedTest:
             return ""
         on_rank = f" on rank {figure.rank}" if len(self.result.estimates) > 1 else ""
         takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
-        if self.excess_bytes and limit is not None and not self.result.has_outgrown_lock:
-            return f"{takes}, {gib_text(self.excess_bytes)} over its budget of {gib_text(limit)}."
+        if self.excess_bytes and limit is not None:
+            lock = f"what its entry in {LOCK_FILE} allows, {gib_text(limit)}"
+            allowed = lock if self.result.has_outgrown_lock else f"its budget of {gib_text(limit)}"
+            return f"{takes}, {gib_text(self.excess_bytes)} over {allowed}."
         if self.result.verdict == UNDECIDED:
             return f"{takes} by formulas; undecided: {code(self.result.reason)}."
         if self.result.verdict == "over":  # over by a component, by host memory or by another figure
@@ -145,17 +148,19 @@ class ReportedTest:
         if result.verdict == "error":
             return "Make its budget one that can be checked: a budget that was not is a failure."
         if result.has_outgrown_lock:
-            return f"Undo the growth, or allow it: {RAISE_COMMAND}."
+            place = self._place(code) if self.result.findings else ""
+            return f"Undo the growth{place}, or allow it: {code(RAISE_COMMAND)}."
         if result.lock is not None and result.lock.is_outdated and self.level in (NOTICE, WARNING):
-            return f"Update the lock file: {UPDATE_COMMAND}."
+            return f"Update the lock file: {code(UPDATE_COMMAND)}."
         if self.word == UNDECIDED:
             return "Let a library run it (implementation: transformers, torchtitan or plain)."
         if self.word == "unset":
             return f"Set a limit: write {result.limit_to_write}."
         if status == SHRUNK:
-            suggested = result.comparison and result.comparison.suggested_gib
-            pair = result.syntax.pair.format("gib", f"{suggested or 0:g}")
-            return f"The budget can be tightened to {pair}." if suggested is not None else ""
+            gib = result.budget.gib if result.budget is not None else None
+            enough = suggested_gib(self.peak_bytes or 0)
+            pair = result.syntax.pair.format("gib", f"{enough:g}")
+            return f"The budget can be tightened to {pair}." if gib is not None and 0 < enough < gib else ""
         if (self.level, self.word) == _GROWN_TOO_MUCH:
             return f"Undo the growth{self._place(code)}, or allow it: max_growth, or an entry with until."
         return self._allowing(code) if self.level == FAILURE else ""

@@ -85,7 +85,7 @@ class Advice(JsonObject):
 
     required: ClassVar[tuple[str, ...]] = ("trials", "untried")
 
-    figure_bytes: int
+    bytes: int
     """The figure without a change: the peak of the budget's metric, or the component that is over."""
     limit_bytes: int
     """The limit of that figure."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
 from ..components import COMPONENTS, METRICS
@@ -41,11 +41,13 @@ class Finding(JsonObject):
     bytes: Difference
     """Head minus base, of all its lines."""
     component: Word
+    """As of a holder; ``others`` is the rest."""
     module: str | None = None
-    """None also if the lines belong to several modules."""
+    """None also if the lines belong to several modules; ``elsewhere``: outside the holders."""
     location: str | None = None
     """``file:line`` at the head; of several lines that of the largest change."""
     base_location: str | None = None
+    """The same at the base."""
     operator: str | None = None
     """None also if there are several operators."""
     lines: Count = 1
@@ -59,17 +61,25 @@ class Finding(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
+class MovedSide(JsonObject):
+    """The head or the base of a ``MovedPeak``."""
+
+    phase: Phase
+    """The phase of its peak: ``forward``, ``backward`` or ``optimizer``."""
+    bytes: int
+    """Its peak in the phase that is compared."""
+
+
+@dataclass(frozen=True, slots=True)
 class MovedPeak(JsonObject):
     """The peaks of head and base are in different phases, so that one phase of both is compared."""
 
-    head: Phase
-    """The phase of the head's peak: ``forward``, ``backward`` or ``optimizer``."""
-    base: Phase
-    compared: Phase
+    phase: Phase
     """The phase of the larger of both peaks, which ``findings`` compare."""
-    head_bytes: int
-    """The head's peak in that phase."""
-    base_bytes: int
+    head: MovedSide
+    """Now."""
+    base: MovedSide
+    """At the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +87,11 @@ class VersionChange(JsonObject):
     """An installed distribution that the base and the head have in different versions."""
 
     name: str
+    """Of the distribution."""
     base: str | None = None
     """Its version at the base; None where it was not installed."""
     head: str | None = None
+    """Its version now."""
 
     @property
     def text(self) -> str:
@@ -90,38 +102,54 @@ class VersionChange(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
+class BaseFigure(JsonObject):
+    """The base's figure that a test is compared with."""
+
+    bytes: int
+    """Its peak."""
+    components: Mapping[Word, Difference] = field(default_factory=dict)
+    """They add up to it."""
+    timeline: Timeline | None = None
+    """Memory over the base's run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison(JsonObject):
     """One test against the same test at the base."""
 
     status: Annotated[str, choice(STATES)]
+    """What has become of it."""
     reason: Lines = ""
+    """Why, in a line."""
     allowed: bool | None = None
     """False: the test fails by it, within its budget too. True: it passes, over its budget too, as it was at
     the base. None: its verdict decides."""
-    base_bytes: int | None = None
-    """The base's peak; None where it cannot be compared."""
-    head_bytes: int | None = None
-    growth_bytes: Difference = 0
-    """Head minus base; 0 where they cannot be compared."""
-    suggested_gib: float | None = None
-    """A budget in GiB that would be enough, if the test has shrunk."""
+    bytes: int | None = None
+    """The head's peak."""
+    base: BaseFigure | None = None
+    """None where it cannot be compared."""
     findings: tuple[Finding, ...] = ()
     """What explains the growth, the largest first."""
-    base_components: Mapping[Word, Difference] | None = None
-    base_timeline: Timeline | None = None
-    input_factor: float | None = None
-    """How many times as large the inputs are, where that explains the growth."""
+    factors: Mapping[Word, float] = field(default_factory=dict)
+    """How many times as large all ``inputs`` are, or all ``activations`` where inputs are not; where that
+    explains the growth."""
     distributions: tuple[VersionChange, ...] = ()
     """Distributions with other versions than at the base, if the test has grown or shrunk. A few at most,
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
-    activation_factor: float | None = None
-    """How many times as large all activations are, where the inputs are not and that explains the growth."""
     resized: tuple[Finding, ...] = ()
-    """With an ``activation_factor``: parameters and buffers of another size, as those of patches."""
+    """Where all ``activations`` are larger: parameters and buffers of another size, as those of patches."""
     moved_peak: MovedPeak | None = None
     """Where the peak is in another phase than at the base."""
-    held_growth_bytes: Difference = 0
-    """Head minus base of what is still allocated when the body has ended; 0 where one does not say."""
+
+    @property
+    def base_bytes(self) -> int | None:
+        """The base's peak; None where it cannot be compared."""
+        return self.base.bytes if self.base is not None else None
+
+    @property
+    def growth_bytes(self) -> int:
+        """Head minus base; 0 where they cannot be compared."""
+        return self.bytes - self.base.bytes if self.bytes is not None and self.base is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +167,7 @@ class ComparedSession(JsonObject):
     """What was compared in a whole session."""
 
     base: BaseName = BaseName()
+    """With what."""
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
     skipped: tuple[str, ...] = ()
@@ -171,7 +200,7 @@ class LockEntry(JsonObject):
     )
     gpus: Count | None = described(whole(example=2), "How many ranks the test ran as.", None)
     gpu: str | None = described(text("H100-80GB"), "The card that was modelled.", None)
-    device: str | None = described(text("stand-in"), "What it ran on.", None)
+    device: str | None = described(text("stand-in"), "What it ran on; `analytic`: formulas.", None)
     torch: str | None = described(text("2.13.0+cpu"), "The version of torch.", None)
     held_bytes: int | None = described(
         _SIZE, "What is still allocated when the body has ended; not there where it is not known.", None
@@ -189,13 +218,13 @@ class LockCheck(JsonObject):
     required: ClassVar[tuple[str, ...]] = ("reason",)
 
     status: Annotated[str, choice(STATES)]
+    """What has become of it since the entry was written."""
     reason: Lines = ""
+    """Why, in a line."""
     entry: LockEntry | None = None
     """Of the file; if the session records the figure, the new one. None for ``new``."""
     limit_bytes: int | None = None
     """What the entry allows; None if nothing was compared."""
-    changes: tuple[str, ...] = ()
-    """Of a test that has grown a line for each component that has changed, the largest change first."""
     recorded: bool = False
     """Whether the session has written the figure."""
     excuses: bool | None = None

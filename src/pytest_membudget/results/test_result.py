@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final
 
@@ -12,11 +12,12 @@ from ..caveats import METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
 from ..json_object import JsonObject, LineNumber, Lines
 from ..memory_report import MemoryReport
 from ..names import MARKER
+from ..units import gib_text, signed_size
 from ..user_input.kinds import choice
 from ..user_input.nodes import PYTHON, YAML, Syntax
 from .advice import Advice
 from .body_warning import BodyWarning
-from .comparison import GROWN, Comparison, Finding, LockCheck, versions_text
+from .comparison import GROWN, Comparison, Finding, LockCheck, LockEntry, component_changes, versions_text
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
@@ -32,12 +33,17 @@ class TestResult(JsonObject):
     #: pytest would collect the class for its name
     __test__: ClassVar[bool] = False
     required: ClassVar[tuple[str, ...]] = ("estimates",)
+    unreported: ClassVar[tuple[str, ...]] = ("warnings", "snapshot_error")
+    """What pytest's summary says: for processes of a session alone, and not in report.json."""
 
     nodeid: str
+    """pytest's name of the test."""
     file: str
     """The file of the mark, relative to pytest's root folder."""
     line: LineNumber
+    """The line of the mark there."""
     verdict: VerdictName
+    """Whether it keeps to its budget."""
     reason: Lines
     """The reason of the verdict, in one line."""
     budget: Budget | None = None
@@ -55,8 +61,9 @@ class TestResult(JsonObject):
     cached: bool = False
     """Whether the estimate comes from the cache."""
     estimates: tuple[MemoryReport, ...] = ()
-    """Reports of the ranks."""
+    """A report of each rank."""
     measurements: tuple[MemoryReport, ...] = ()
+    """The same, on CUDA."""
     not_measured: Lines = ""
     """Why it was not measured."""
     measured_on: str | None = None
@@ -252,8 +259,7 @@ def with_lock(result: TestResult, check: LockCheck) -> TestResult:
     if check.excuses is False:
         return _without_excuse(locked, check)
     if locked.has_outgrown_lock:
-        changes = [f"  {change}" for change in check.changes]
-        details = "\n".join(["What has changed since the lock file:", *changes])
+        details = "\n".join(["What has changed since the lock file:", *_changes(result, check.entry)])
         return replace(
             locked, verdict=OVER, reason=check.reason, details=details, limit_bytes=check.limit_bytes
         )
@@ -262,6 +268,15 @@ def with_lock(result: TestResult, check: LockCheck) -> TestResult:
     if not check.holds:
         return replace(locked, reason=f"{result.reason}; {check.reason}")
     return replace(locked, verdict=WITHIN, reason=check.reason, limit_bytes=check.limit_bytes)
+
+
+def _changes(result: TestResult, entry: LockEntry | None) -> Iterator[str]:
+    """A line for each component of ``result`` that has changed since ``entry``, the largest change first."""
+    figure = result.worst_estimate
+    if figure is None or entry is None:
+        return
+    for name, size in component_changes(figure.components, entry.components).items():
+        yield f"  {signed_size(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
 
 
 def _without_excuse(locked: TestResult, check: LockCheck) -> TestResult:

@@ -45,7 +45,7 @@ def test_files_that_are_as_in_the_commit_are_named_with_their_paths_in_the_repos
 
     facts = git_of(root, asked)
 
-    assert facts.head == git("rev-parse", "HEAD")
+    assert facts.commit == git("rev-parse", "HEAD")
     assert facts.dirty is True
     assert facts.files == {"src/model.py": "pkg/src/model.py", "star*.py": "pkg/star*.py"}
 

@@ -70,7 +70,7 @@ def test_what_is_over_besides_the_peak_and_who_splits_a_segment_have_rows(docume
 
 @pytest.fixture
 def hostile_page(document, hostile_report):
-    parts = {key: hostile_report[key] for key in ("tool", "torch", "git", "comparison")}
+    parts = {key: hostile_report[key] for key in ("version", "torch", "git", "comparison")}
     return page(document(*hostile_report["tests"], **parts))
 
 
@@ -130,7 +130,7 @@ def test_a_chart_is_drawn_from_the_timeline(document, row):
 @needs_libraries
 def test_the_base_is_drawn_over_the_same_length(document, row, comparison, figure):
     base = figure()["timeline"] | {"moments": [0, 1, 2, 3], "peak_moment": 2}
-    [chart] = charts(page(document(row(comparison=comparison() | {"base_timeline": base}))))
+    [chart] = charts(page(document(row(comparison=comparison(**{"base.timeline": base})))))
     assert chart["base"] == {"moments": [0, 3, 6, 9], "bytes": [0, 3 * GIB, 4 * GIB - 512, 0]}
 
 
@@ -150,7 +150,7 @@ def test_without_a_timeline_there_is_the_table(document, row, figure):
 @needs_libraries
 def test_components_of_the_base_are_next_to_the_heads(document, row, comparison):
     base = {"parameters": 3 * GIB, "rounding": 512}
-    text = page(document(row(comparison=comparison() | {"base_components": base})))
+    text = page(document(row(comparison=comparison(**{"base.components": base}))))
     assert "+1.00 GiB" in Elements(text).texts  # activations, of which the base has none
 
 

@@ -58,7 +58,7 @@ def test_a_test_that_passes_though_it_changed_has_its_rows(
     lines, row, comparison, status, growth, word, size, more
 ):
     finding = {"bytes": growth, "component": "activations", "location": "src/model.py:57"}
-    changed = comparison(status=status, allowed=None, growth_bytes=growth, findings=[finding])
+    changed = comparison(status=status, allowed=None, bytes=3 * GIB + growth, findings=[finding])
     *_, about, change, place, counts = lines(row("a::b", comparison=changed))
 
     assert about == f"{word}: a::b takes 1.00 GiB (33.3%) {more} than at the base"
@@ -72,9 +72,7 @@ def test_a_test_that_fails_has_its_rows_in_its_failure_alone(lines, row, over, c
 
 
 def test_of_many_tests_that_changed_the_largest_changes_are_shown(lines, row, comparison):
-    rows = [
-        row(f"a::{n:02}", comparison=comparison(allowed=None, growth_bytes=n * GIB)) for n in range(1, 25)
-    ]
+    rows = [row(f"a::{n:02}", comparison=comparison(allowed=None, bytes=(3 + n) * GIB)) for n in range(1, 25)]
     text = "\n".join(lines(*rows))
 
     assert text.count("grown and allowed: ") == 10

@@ -18,7 +18,7 @@ from typing import IO, Final
 from ...atomic_files import write_json
 from ...json_object import JsonObject, T
 from ...reporting.document import Document
-from ...reporting.files.json_file import installed_distributions, torch_of
+from ...reporting.files.json_file import alloc_conf_of, installed_distributions, torch_of
 from ...results.comparison import VersionChange
 from ...results.test_result import TestResult
 
@@ -122,14 +122,13 @@ def base_of_document(document: Document) -> Base:
     """The base of a stored report."""
     return Base(
         results={result.nodeid: result for result in document.tests},
-        facts=Facts(document.torch.version, document.torch.alloc_conf, document.distributions),
+        facts=Facts(document.torch, document.alloc_conf, document.distributions),
     )
 
 
 def own_facts() -> Facts:
     """What the figures of this session are made with."""
-    torch = torch_of(os.environ)
-    return Facts(torch.version, torch.alloc_conf, installed_distributions())
+    return Facts(torch_of(os.environ), alloc_conf_of(os.environ), installed_distributions())
 
 
 @dataclass(frozen=True, slots=True)

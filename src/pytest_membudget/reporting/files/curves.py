@@ -10,7 +10,7 @@ from ...git_command import run_git
 from ...results.comparison import LOCK_FILE
 from ...results.test_result import TestResult
 from ...units import gib_text
-from .escaping import markdown_code
+from .escaping import NO_BREAK, NO_BREAK_DASH, markdown_code
 
 #: Most commits of a curve, and most curves.
 COMMITS: Final = 30
@@ -61,5 +61,6 @@ def _row(result: TestResult, history: Sequence[tuple[str, dict[str, Any]]]) -> s
     lowest, highest = min(sizes), max(sizes)
     steps = len(_BARS) - 1
     bars = "".join(_BARS[round((size - lowest) / (highest - lowest) * steps)] for size in sizes)
-    first = f"{gib_text(sizes[0])} on {points[0][0]}"
-    return f"| {bars} | {first} | {gib_text(sizes[-1])} | {markdown_code(result.nodeid)} |"
+    ends = (f"{gib_text(sizes[0])} on {points[0][0].replace('-', NO_BREAK_DASH)}", gib_text(sizes[-1]))
+    first, now = (text.replace(" ", NO_BREAK) for text in ends)
+    return f"| {bars} | {first} | {now} | {markdown_code(result.nodeid)} |"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+NO_BREAK, NO_BREAK_DASH = "\u00a0", "\u2011"
+"""A space and a hyphen at which no line of a table's cell ends."""
 _MARKDOWN = re.compile(r"[^A-Za-z0-9 /-]")
 #: Characters that end a table's cell or a code span.
 _NOT_IN_TABLES = re.compile(r"[|`]")

@@ -17,7 +17,7 @@ from ...git_command import run_git
 from ...names import ALLOC_CONF
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
-from ..document import Document, Git, Tool, Torch
+from ..document import Document, Git
 
 #: Paths that git is asked for: its command line has a limit.
 _MOST_PATHS = 1000
@@ -30,24 +30,27 @@ def write_report(
     *,
     comparison: ComparedSession | None = None,
     testing: bool = False,
-    strict: bool = False,
 ) -> Path:
     """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``.
 
     ``comparison``: of the whole session with the base. ``testing``: estimates were given by
-    ``pytest_membudget.testing``. ``strict``: what was not checked is a failure.
+    ``pytest_membudget.testing``.
     """
     document = Document(
         tuple(results),
         comparison,
-        strict=strict,
-        tool=Tool(__version__, testing),
+        version=__version__,
+        testing=testing,
         torch=torch_of(os.environ),
+        alloc_conf=alloc_conf_of(os.environ),
         git=git_of(root, _places(results)),
         distributions=installed_distributions(),
     ).to_json()
     if comparison is None:
         del document["comparison"]
+    for row in document["tests"]:
+        for name in TestResult.unreported:
+            del row[name]
     folder.mkdir(parents=True, exist_ok=True)
     path, text = folder / "report.json", json.dumps(document, indent=1) + "\n"
     try:
@@ -75,12 +78,12 @@ def git_of(root: Path, paths: Iterable[str] = ()) -> Git:
     Untracked files do not count: reports and caches would make every second run dirty. ``files``: those of
     ``paths``, relative to ``root``, that are as in the commit, with their paths in the repository.
     """
-    head = _git(root, "rev-parse", "HEAD")
+    commit = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no")
     return Git(
-        head=head or None,
+        commit=commit or None,
         dirty=bool(status) if status is not None else None,
-        files=_committed(root, sorted({*paths})[:_MOST_PATHS]) if head else {},
+        files=_committed(root, sorted({*paths})[:_MOST_PATHS]) if commit else {},
     )
 
 
@@ -104,11 +107,10 @@ def _git(root: Path, *args: str) -> str | None:
     return None if answer.code else answer.text
 
 
-def torch_of(environment: Mapping[str, str]) -> Torch:
-    """The torch that this session's figures are made with, which need not be the environment's own."""
+def torch_of(environment: Mapping[str, str]) -> str | None:
+    """The version of torch of this session's figures, which need not be the environment's own."""
     build = estimates_torch(environment)
-    version, cuda = (build.version, build.cuda) if build is not None else (None, None)
-    return Torch(version, cuda, alloc_conf_of(environment))
+    return build.version if build is not None else None
 
 
 def alloc_conf_of(environment: Mapping[str, str]) -> str:

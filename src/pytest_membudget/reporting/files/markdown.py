@@ -13,7 +13,7 @@ from ..causes import Cause, cause_text, signed_growth, staying, title_of, trial_
 from ..document import Document
 from ..links import NO_LINKS, Links
 from ..status import FAILURE, ReportedTest, counted, headline, legend, reported_tests
-from .escaping import html_code, markdown_block, markdown_code
+from .escaping import NO_BREAK, html_code, markdown_block, markdown_code
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
 COMMENT_LIMIT = 65_536
@@ -25,9 +25,8 @@ _IN_FULL = 3
 _VERSIONS = 10
 _LONGEST_DETAILS = 4000
 _LONGEST_REASON = 200
-_NO_BREAK = "\u00a0"
-_HEADERS = ("test", "takes", "base", "change", "budget", "largest component", "verdict")
-_ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
+_HEADERS = ("test", "verdict", "takes", "budget", "change", "largest component")
+_ALIGN = (":--", ":--", "--:", "--:", "--:", ":--")
 
 
 def markdown(
@@ -107,12 +106,12 @@ def _base_line(compared: ComparedSession) -> str:
 
 def _foot(document: Document) -> str:
     """The versions that the report was made with, cut to a fixed length."""
-    tool, torch = document.tool.version, document.torch.version
-    parts = [f"pytest-membudget {markdown_code(tool[:40])}"] if tool else ["pytest-membudget"]
+    own, torch = document.version, document.torch
+    parts = [f"pytest-membudget {markdown_code(own[:40])}"] if own else ["pytest-membudget"]
     parts += [f"torch {markdown_code(torch[:40])}"] if torch else []
-    if document.git.head:
+    if document.git.commit:
         changed = " with changes" if document.git.dirty else ""
-        parts.append(f"commit {markdown_code(_short(document.git.head))}{changed}")
+        parts.append(f"commit {markdown_code(_short(document.git.commit))}{changed}")
     return f"<sub>{', '.join(parts)}</sub>"
 
 
@@ -150,7 +149,7 @@ def _add_table(parts: _Parts, some: Sequence[ReportedTest], links: Links, title:
         return
     rows = [_row(one, links) for one in some]
     has_base = any(one.result.since_base for one in some)
-    table = [row if has_base else (*row[:2], *row[4:]) for row in (_HEADERS, _ALIGN, *rows)]
+    table = [row if has_base else (*row[:4], *row[5:]) for row in (_HEADERS, _ALIGN, *rows)]
     written = [f"| {' | '.join(cells)} |" for cells in table]
     lines = written[:2]
     room = parts.room - _size([title, _left_out("rows", len(rows)), *lines])
@@ -169,13 +168,12 @@ def _row(one: ReportedTest, links: Links) -> tuple[str, ...]:
     since = result.since_base
     figures = (
         _size_text(one.peak_bytes),
-        _size_text(since.base_bytes if since else None),
-        signed_growth(since) if since else "-",
         _size_text(result.limit_bytes),
+        signed_growth(since) if since else "-",
         _largest(result.figure),
     )
-    whole = (figure.replace(" ", _NO_BREAK) for figure in figures)
-    return (_linked(result.nodeid, links.url(f"{result.file}:{result.line}")), *whole, _verdict(one))
+    whole = (figure.replace(" ", NO_BREAK) for figure in figures)
+    return (_linked(result.nodeid, links.url(f"{result.file}:{result.line}")), _verdict(one), *whole)
 
 
 def _size_text(size_bytes: int | None) -> str:

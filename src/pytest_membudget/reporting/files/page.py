@@ -105,7 +105,8 @@ def _charts(found: Sequence[ReportedTest]) -> Iterator[dict[str, Any]]:
 def _chart(one: ReportedTest, timeline: Timeline, number: int) -> dict[str, Any]:
     limit, peak = one.result.limit_bytes, one.peak_bytes or 0
     point = timeline.moments.index(timeline.peak_moment)
-    base = one.result.comparison.base_timeline if one.result.comparison is not None else None
+    base = one.result.comparison.base if one.result.comparison is not None else None
+    before = base.timeline if base is not None else None
     return {
         "id": f"chart-{number}",
         "moments": timeline.moments,
@@ -120,7 +121,7 @@ def _chart(one: ReportedTest, timeline: Timeline, number: int) -> dict[str, Any]
         },
         "limit": limit if limit is not None and limit <= _FAR * peak else None,
         "phases": timeline.phases,
-        "base": _base_line(base, timeline.moments[-1]) if base is not None else None,
+        "base": _base_line(before, timeline.moments[-1]) if before is not None else None,
     }
 
 
@@ -139,7 +140,8 @@ def _components(one: ReportedTest) -> list[dict[str, Any]]:
         return []
     head: Mapping[str, int] = one.result.figure.components
     comparison = one.result.comparison
-    base = comparison.base_components if comparison is not None else None
+    figure = comparison.base if comparison is not None else None
+    base = figure.components if figure is not None else None
     total = one.result.figure.peak_bytes
     names = [*head, *(name for name in base or () if name not in head)]
     return [

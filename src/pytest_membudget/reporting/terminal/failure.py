@@ -11,9 +11,9 @@ from ...names import MARKER
 from ...results.advice import Advice, title_of_change
 from ...results.comparison import versions_text
 from ...results.test_result import TestResult
-from ...units import gib_text
+from ...units import gib_text, signed_size
 from ...user_input.nodes import PYTHON
-from ..causes import cause_lines, change_lines, enough, signed_size, staying, title_of
+from ..causes import cause_lines, change_lines, enough, staying, title_of
 from ..over import over_of
 from .fitting import folded
 
@@ -95,7 +95,7 @@ def _advice(advice: Advice | None, width: int) -> list[str]:
     if advice is None or not (advice.trials or advice.untried):
         return []
     trials = [
-        f"  {gib_text(trial.bytes):>12}  {signed_size(trial.bytes - advice.figure_bytes):>10}  "
+        f"  {gib_text(trial.bytes):>12}  {signed_size(trial.bytes - advice.bytes):>10}  "
         f"{trial.write}{enough(trial, advice)}"
         for trial in advice.trials
     ]

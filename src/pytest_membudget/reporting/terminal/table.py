@@ -164,8 +164,11 @@ def _verdict(row: TestResult, note: str | None) -> str:
     lock = row.lock.word if row.lock is not None and row.lock.word != UNCHANGED else ""
     if lock and not (row.lock is not None and row.lock.excuses):
         lock = f"lock: {lock}"
-    # a column says how much it has grown
-    state = "" if row.state in (UNCHANGED, ALLOWED_GROWTH) else (row.state or "").removeprefix("over ")
+    # a column says how much it has grown, and nothing is said twice
+    is_said = row.state in (UNCHANGED, ALLOWED_GROWTH) or (
+        row.lock is not None and row.lock.word == row.state
+    )
+    state = "" if is_said else (row.state or "").removeprefix("over ")
     said = [word for word in (lock, state, note) if word]
     verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
     return f"{verdict} ({', '.join(said)})" if said else verdict

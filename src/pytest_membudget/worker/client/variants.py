@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
-from ...memory_report import MemoryReport, Variant
 from ...results.answer import (
     BOUNDS,
     EVERYWHERE,
@@ -60,7 +59,7 @@ def _together(first: Answer, others: Sequence[Answer], redrawn: Answer | None) -
     most = max(with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)))
     report = most.report
     assert report is not None
-    runs = tuple(Variant(one.outcome, _peak_bytes(one), _seconds(one)) for one in further)
+    runs = tuple(map(_peak_bytes, further))
     caveats = tuple(_Compared(first, others, most, redrawn).caveats()) if first.has_figure else report.caveats
     return replace(
         most,
@@ -156,8 +155,3 @@ def _figures(answer: Answer) -> object:
 
 def _peak_bytes(answer: Answer) -> int:
     return answer.report.peak_bytes if answer.report is not None else 0
-
-
-def _seconds(answer: Answer) -> float:
-    report: MemoryReport | None = answer.report
-    return report.seconds if report is not None else 0.0
