@@ -26,13 +26,50 @@ def skipped(rank):
     return RankEnd(rank, Answer("skipped", "no flash attention"))
 
 
-def test_all_ranks_reports_are_there_in_their_order():
-    answer = combined([traced(1), traced(0)])
+def figure(rank, size_bytes):
+    return MemoryReport("traced", "allocated", PeakBytes(size_bytes, 0, 0, 0), {}, rank=rank)
 
-    assert answer.outcome == "traced"
-    assert answer.reports == (figure(0, 0), figure(1, 1))
-    assert answer.properties == (("a", 0),)
-    assert answer.device == "CUDA"
+
+def hangs(rank, **more):
+    return RankEnd(rank, None, has_failed=True, reason="it did not finish", **more)
+
+
+DIED = RankEnd(1, None, has_failed=True, reason="its process left with status 3")
+#: How the ranks ended, and what their answer has.
+COMBINED = {
+    "all reports, in their order": (
+        [traced(1), traced(0)],
+        {"outcome": "traced", "reports": (figure(0, 0), figure(1, 1)), "properties": (("a", 0),),
+         "device": "CUDA"},
+    ),
+    "those that were ended because of it are not to blame": (
+        [DIED, RankEnd(0, None)],
+        {"reason": f"rank 1 of 2: {DIED.reason}", "details": "Rank 0 was ended because of it."},
+    ),
+    "of those that hang the one outside of a collective": (
+        [hangs(0, waits=True), hangs(1)], {"failed_rank": 1}
+    ),
+    "out of memory keeps its place": (
+        [traced(0), raised(1, "out_of_memory", where="test_x.py:7")],
+        {"outcome": "out_of_memory", "where": "test_x.py:7", "reason": "rank 1 of 2: trouble of 1\nand more"},
+    ),
+    "all skip it": ([skipped(0), skipped(1)], {"outcome": "skipped", "reason": "no flash attention"}),
+    "one skips it: nothing is checked": (
+        [traced(0), skipped(1), traced(2)],
+        {"outcome": "error", "reason": "of 3 ranks not all have skipped it, but these: 1"},
+    ),
+    "one without an answer never passes": (
+        [traced(0), RankEnd(1, None, reason="nothing is known")], {"outcome": "error", "failed_rank": 1}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_ranks_have_one_answer(name):
+    ends, expected = COMBINED[name]
+    answer = combined(ends)
+
+    assert {key: getattr(answer, key) for key in expected} == expected
 
 
 def test_the_failure_that_came_first_is_the_one_to_report():
@@ -47,48 +84,6 @@ def test_the_failure_that_came_first_is_the_one_to_report():
         "Rank 0 failed too: trouble of 0",
         "Rank 2 had finished.",
     ]
-
-
-def test_those_that_were_ended_because_of_it_are_not_to_blame():
-    died = RankEnd(1, None, has_failed=True, reason="its process left with status 3")
-
-    answer = combined([died, RankEnd(0, None)])
-
-    assert answer.reason == "rank 1 of 2: its process left with status 3"
-    assert answer.details == "Rank 0 was ended because of it."
-
-
-def test_of_those_that_hang_the_one_outside_of_a_collective_is_named():
-    waits = RankEnd(0, None, has_failed=True, waits=True, reason="it did not finish")
-    sleeps = RankEnd(1, None, has_failed=True, reason="it did not finish")
-
-    assert combined([waits, sleeps]).failed_rank == 1
-
-
-def test_out_of_memory_keeps_its_place():
-    answer = combined([traced(0), raised(1, "out_of_memory", where="test_x.py:7")])
-
-    assert (answer.outcome, answer.where) == ("out_of_memory", "test_x.py:7")
-    assert answer.reason.startswith("rank 1 of 2: trouble of 1")
-
-
-def test_a_test_that_all_ranks_skip_is_skipped():
-    answer = combined([skipped(0), skipped(1)])
-
-    assert (answer.outcome, answer.reason) == ("skipped", "no flash attention")
-
-
-def test_a_test_that_one_rank_skips_has_checked_nothing():
-    answer = combined([traced(0), skipped(1), traced(2)])
-
-    assert answer.outcome == "error"
-    assert answer.reason == "of 3 ranks not all have skipped it, but these: 1"
-
-
-def test_a_rank_without_an_answer_never_passes():
-    answer = combined([traced(0), RankEnd(1, None, reason="nothing is known")])
-
-    assert (answer.outcome, answer.failed_rank) == ("error", 1)
 
 
 # Which ranks are asked
@@ -132,10 +127,6 @@ class Ranks:
         return replace(figure(rank, self._sizes.get(rank, 10)), host=host, caveats=caveats)
 
 
-def figure(rank, size_bytes):
-    return MemoryReport("traced", "allocated", PeakBytes(size_bytes, 0, 0, 0), {}, rank=rank)
-
-
 def answer_of(budget, ranks):
     return answer_of_ranks(budget, ranks, ranks, lambda told: None)
 
@@ -152,14 +143,6 @@ def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_i
     assert ranks.asked == [0, 7]
     assert answer.outcome == "traced"
     assert assumptions_of(answer) == {0: ["a value is read", ALIKE], 7: ["a value is read", ALIKE]}
-
-
-def test_nobody_is_asked_twice():
-    ranks = Ranks(representatives=[4, 0, 2, 4])
-
-    answer_of(Budget(gib=1, gpus=8), ranks)
-
-    assert ranks.asked == [0, 2, 4]
 
 
 def test_the_others_get_what_the_first_broadcasts():
@@ -185,14 +168,6 @@ def test_a_rank_whose_values_are_needed_is_run_and_then_the_one_that_needs_them_
     assert ranks.asked == [0, 7, 6, 7]
     assert ranks.told[7] == {"0": "", "6": "six"}
     assert [report.rank for report in answer.reports] == [0, 7]  # rank 6 ran for what it sends alone
-
-
-def test_a_chain_of_needs_is_followed_and_a_circle_ends():
-    ranks = Ranks([3], rank_3=unheard(2), rank_2=unheard(1), rank_1=unheard(3))
-
-    answer_of(Budget(gib=1, gpus=4), ranks)
-
-    assert ranks.asked == [0, 3, 2, 1, 2, 3]
 
 
 def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_is_not_enough():
@@ -261,6 +236,68 @@ def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values
     assert [report.rank for report in answer.reports] == [0, 4]
 
 
+ERROR = {"outcome": "error", "reason": "ValueError in call", "details": "here", "raised": True}
+OUT_OF_MEMORY = {"outcome": "out_of_memory", "reason": "tried to allocate", "where": "test.py:1"}
+SKIPPED = {"outcome": "skipped", "reason": "no kernel"}
+MET, FAILED = {"has_met": True}, {"outcome": "error", "failed_rank": 1}
+#: GPUs, what the ranks answer, who is asked, what the answer has, and a part of its reason.
+ANSWERS = {
+    "nobody is asked twice": (8, {"representatives": [4, 0, 2, 4]}, [0, 2, 4], {}, ""),
+    "a chain of needs is followed, and a circle ends": (
+        4, {"representatives": [3], "rank_3": unheard(2), "rank_2": unheard(1), "rank_1": unheard(3)},
+        [0, 3, 2, 1, 2, 3], {}, "",
+    ),
+    "who fails without the values of others runs again with them": (
+        2,
+        {"rank_0": lambda told: {} if told else {**ERROR, "unheard": (1,)}, "rank_1": {"broadcasts": "one"}},
+        [0, 1, 0], {"outcome": "traced"}, "",
+    ),
+    "nobody runs again for a rank that has no figure": (
+        8, {"representatives": [7], "rank_7": unheard(6), "rank_6": ERROR},
+        [0, 7, 6], {"reason": "rank 6 of 8: ValueError in call"}, "",
+    ),
+    "one meets nobody while others meet": (
+        2, {"representatives": [1], "rank_0": MET}, [0, 1], FAILED, "rank 1 ended without taking part"
+    ),
+    "one holds nothing while others do": (
+        2, {"representatives": [1], "sizes": {1: 0}}, [0, 1], FAILED, "rank 1 allocated nothing on cuda"
+    ),
+    "who raises is named, and the last to be asked": (
+        8, {"representatives": [3, 5, 7], "rank_5": ERROR}, [0, 3, 5],
+        {"outcome": "error", "reason": f"rank 5 of 8: {ERROR['reason']}", "failed_rank": 5, "raised": True,
+         "where": ""}, "",
+    ),
+    "who runs out of memory is": (
+        8, {"representatives": [3, 5, 7], "rank_5": OUT_OF_MEMORY}, [0, 3, 5],
+        {"outcome": "out_of_memory", "reason": f"rank 5 of 8: {OUT_OF_MEMORY['reason']}", "failed_rank": 5,
+         "raised": False, "where": "test.py:1"}, "",
+    ),
+    "rank 0 skips it": (
+        8, {"representatives": [7], "rank_0": SKIPPED}, None,
+        {"outcome": "skipped", "reason": "no kernel"}, "",
+    ),
+    "only some skip it": (
+        8, {"representatives": [7], "rank_7": SKIPPED}, None,
+        {"outcome": "error", "reason": "of 8 ranks not all have skipped it, but these: 7"}, "",
+    ),
+    "host memory without a budget of it makes no difference": (
+        8, {"representatives": [7], "host": {0: 20, 7: 16}}, [0, 7], {}, ""
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_who_is_asked_and_what_comes_of_it(name):
+    gpus, answers, asked, expected, said = ANSWERS[name]
+    ranks = Ranks(**answers)
+
+    answer = answer_of(Budget(gib=1, gpus=gpus), ranks)
+
+    assert asked is None or ranks.asked == asked
+    assert {key: getattr(answer, key) for key in expected} == expected
+    assert said in (answer.reason or "")
+
+
 def sent(*values):
     """A rank's ``broadcasts``: one of each of ``values`` in the group of all."""
     return json.dumps([("all", [value]) for value in values])
@@ -300,41 +337,6 @@ def test_who_took_the_right_values_for_those_of_others_is_not_run_for_them_again
     assert answer.outcome == "traced"
 
 
-def test_one_that_fails_without_the_values_of_others_runs_again_with_them():
-    failing = lambda told: {**ERROR, "unheard": (1,)} if not told else {}  # noqa: E731
-    ranks = Ranks(rank_0=failing, rank_1={"broadcasts": "one"})
-
-    answer = answer_of(Budget(gib=1, gpus=2), ranks)
-
-    assert ranks.asked == [0, 1, 0]
-    assert answer.outcome == "traced"
-
-
-def test_nobody_is_run_again_for_a_rank_that_has_no_figure():
-    ranks = Ranks([7], rank_7=unheard(6), rank_6=ERROR)
-
-    answer = answer_of(Budget(gib=1, gpus=8), ranks)
-
-    assert ranks.asked == [0, 7, 6]
-    assert answer.reason == "rank 6 of 8: ValueError in call"
-
-
-def test_a_rank_that_meets_nobody_while_others_meet_fails():
-    ranks = Ranks(representatives=[1], rank_0={"has_met": True})
-
-    answer = answer_of(Budget(gib=1, gpus=2), ranks)
-
-    assert (answer.outcome, answer.failed_rank) == ("error", 1)
-    assert "rank 1 ended without taking part" in answer.reason
-
-
-def test_a_rank_that_holds_nothing_while_others_do_fails():
-    answer = answer_of(Budget(gib=1, gpus=2), Ranks(representatives=[1], sizes={1: 0}))
-
-    assert (answer.outcome, answer.failed_rank) == ("error", 1)
-    assert "rank 1 allocated nothing on cuda" in answer.reason
-
-
 def test_no_assumption_is_no_line():
     answer = answer_of(Budget(gib=1, gpus=2), Ranks(representatives=[1], assumption=""))
 
@@ -348,41 +350,6 @@ def test_what_is_recorded_and_shown_comes_from_one_of_them():
     assert answer.properties == (("rank", 0),)
     assert answer.has_snapshot
     assert answer.snapshot_rank == 3
-
-
-ERROR = {"outcome": "error", "reason": "ValueError in call", "details": "here", "raised": True}
-OUT_OF_MEMORY = {"outcome": "out_of_memory", "reason": "tried to allocate", "where": "test.py:1"}
-
-
-@pytest.mark.parametrize("trouble", [ERROR, OUT_OF_MEMORY], ids=["error", "out of memory"])
-def test_a_rank_that_gives_no_figure_is_named_and_the_last_to_be_asked(trouble):
-    ranks = Ranks(representatives=[3, 5, 7], rank_5=trouble)
-
-    answer = answer_of(Budget(gib=1, gpus=8), ranks)
-
-    assert ranks.asked == [0, 3, 5]
-    assert answer.outcome == trouble["outcome"]
-    assert answer.reason == f"rank 5 of 8: {trouble['reason']}"
-    assert answer.failed_rank == 5
-    assert answer.raised == trouble.get("raised", False)
-    assert answer.where == trouble.get("where", "")
-
-
-def test_a_test_that_rank_0_skips_is_skipped():
-    ranks = Ranks(representatives=[7], rank_0={"outcome": "skipped", "reason": "no kernel"})
-
-    answer = answer_of(Budget(gib=1, gpus=8), ranks)
-
-    assert (answer.outcome, answer.reason) == ("skipped", "no kernel")
-
-
-def test_a_test_that_only_some_ranks_skip_is_an_error():
-    ranks = Ranks(representatives=[7], rank_7={"outcome": "skipped", "reason": "no kernel"})
-
-    answer = answer_of(Budget(gib=1, gpus=8), ranks)
-
-    assert answer.outcome == "error"
-    assert answer.reason == "of 8 ranks not all have skipped it, but these: 7"
 
 
 # Host memory of a machine
@@ -416,11 +383,3 @@ def test_of_several_machines_the_bound_is_reported():
     alike, told = assumptions_of(answer)[15][1:]
     assert alike == ALIKE
     assert told.startswith("in the sum of a machine's host memory, ranks without an estimate count")
-
-
-def test_without_a_budget_of_host_memory_it_makes_no_difference():
-    ranks = Ranks(representatives=[7], host={0: 20, 7: 16})
-
-    answer_of(Budget(gib=1, gpus=8), ranks)
-
-    assert ranks.asked == [0, 7]

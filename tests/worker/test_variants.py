@@ -50,14 +50,44 @@ def told(*answers):
     return report.peak_bytes // MIB, [one.cause for one in report.caveats], asked.requests
 
 
-def test_a_test_that_read_nothing_runs_once():
-    assert told(traced(4, METHOD, unknown=())) == (4, [HOW], [REQUEST])
+def of_sizes(sizes, *caveats, other):
+    """Runs that have two other ends of what nobody knows."""
+    return [traced(size, *caveats, unknown=("data", other)) for size in sizes]
 
 
-def test_who_waits_for_values_of_other_ranks_is_varied_when_it_has_them():
-    _, kinds, requests = told(traced(4, LOSS, unheard=(1,)), traced(9, LOSS))
+#: The answers in their order; MiB, causes of caveats, and how many are asked for.
+RUNS = {
+    "a test that read nothing": ([traced(4, METHOD, unknown=())], 4, [HOW], 1),
+    "who waits for values of other ranks is varied when it has them": (
+        [traced(4, LOSS, unheard=(1,)), traced(9, LOSS)], 4, [READ], 1
+    ),
+    "all others raise: nothing is known of what follows": (
+        [traced(4, LOSS), raised(2), raised(3)], 4, [READ], 3
+    ),
+    "one raises after more was taken": ([traced(4, LOSS), raised(5), traced(4, LOSS)], 4, [DEPENDS], 3),
+    "it raises by what it was answered: the figure of another": (
+        [raised(1), traced(4, LOSS), traced(4, LOSS)], 4, [READ], 2
+    ),
+    "the largest size is a bound where the least takes less": (
+        of_sizes((9, 9, 4), LOSS, MASK, other="sizes at their largest"), 9, [WORST_CASE], 3
+    ),
+    "it is none where the least takes more": (
+        of_sizes((4, 4, 9), LOSS, MASK, other="sizes at their largest"), 9, [DEPENDS], 3
+    ),
+    "draws have two other ends": (of_sizes((4, 4, 9), LOSS, other="draws between 0 and 1"), 9, [DEPENDS], 3),
+    "so have numbers": (of_sizes((4, 4, 9), LOSS, other="numbers"), 9, [DEPENDS], 3),
+}  # fmt: skip
 
-    assert (kinds, requests) == ([LOSS.cause], [REQUEST])
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_the_runs_come_to(name):
+    answers, mib, causes, count = RUNS[name]
+
+    *found, requests = told(*answers)
+
+    assert found == [mib, causes]
+    assert len(requests) == count
+    assert requests[0] == REQUEST
 
 
 def test_where_both_agree_nothing_is_assumed_and_only_the_first_leaves_a_snapshot():
@@ -95,10 +125,6 @@ def test_one_that_raises_keeps_its_answer_in_the_next():
     assert requests[-1] == replace(REQUEST, variant=2, steady=("a.py:7",), snapshot=None)
 
 
-def test_where_all_others_raise_nothing_is_known_of_what_follows():
-    assert told(traced(4, LOSS), raised(2), raised(3))[:2] == (4, [READ])
-
-
 def test_where_another_run_has_no_end_nothing_is_checked():
     answer = ask_with_variants(Asked(traced(4, LOSS), Answer("error", "it did not finish\nat")), REQUEST)
 
@@ -115,36 +141,6 @@ def test_where_all_others_raise_draws_are_made_again_alone(size, kinds):
     figure, found, requests = told(*runs)
     assert (figure, found) == (size, kinds)
     assert requests[-1] == replace(REQUEST, variant=1, steady=("*",), snapshot=None)
-
-
-def test_one_that_raises_after_more_was_taken_is_a_difference():
-    assert told(traced(4, LOSS), raised(5), traced(4, LOSS))[:2] == (4, [DEPENDS])
-
-
-def test_the_largest_size_stays_a_bound_where_the_least_takes_less():
-    both = ("data", "sizes at their largest")
-    runs = [traced(size, LOSS, MASK, unknown=both) for size in (9, 9, 4)]
-
-    assert told(*runs)[:2] == (9, [WORST_CASE])
-
-
-def test_the_largest_size_is_no_bound_where_the_least_takes_more():
-    both = ("data", "sizes at their largest")
-    runs = [traced(size, LOSS, MASK, unknown=both) for size in (4, 4, 9)]
-
-    assert told(*runs)[:2] == (9, [DEPENDS])
-
-
-def test_draws_between_0_and_1_have_two_other_ends():
-    runs = [traced(size, LOSS, unknown=("data", "draws between 0 and 1")) for size in (4, 4, 9)]
-
-    assert told(*runs)[:2] == (9, [DEPENDS])
-
-
-def test_numbers_have_two_other_ends():
-    runs = [traced(size, LOSS, unknown=("data", "numbers")) for size in (4, 4, 9)]
-
-    assert told(*runs)[:2] == (9, [DEPENDS])
 
 
 @pytest.mark.parametrize(
@@ -170,12 +166,6 @@ def test_random_numbers_of_the_host_are_named():
 
     [caveat] = answer.report.caveats
     assert caveat.text.startswith("random numbers that the host draws; with other answers")
-
-
-def test_a_test_that_raises_by_what_it_was_answered_has_the_figure_of_another():
-    size, kinds, _ = told(raised(1), traced(4, LOSS))
-
-    assert (size, kinds) == (4, [READ])
 
 
 @pytest.mark.parametrize("end", [Answer("error", "the worker was lost", unknown=("data",)), raised(1)])

@@ -2,7 +2,16 @@
 
 import os
 
+import pytest
+
 from pytest_membudget.worker.server.one_test.output_file import OutputFile
+
+
+@pytest.fixture
+def output():
+    made = OutputFile()
+    yield made
+    made.close()
 
 
 def print_into(output, text):
@@ -16,24 +25,19 @@ def print_into(output, text):
     os.waitpid(pid, 0)
 
 
-def test_both_streams_are_kept_in_their_order():
-    output = OutputFile()
+def test_both_streams_are_kept_in_their_order(output):
 
     print_into(output, b"a line\n")
 
     assert output.last_lines() == "a line\nand an error"
-    output.close()
 
 
-def test_nothing_printed_is_nothing_reported():
-    output = OutputFile()
+def test_nothing_printed_is_nothing_reported(output):
 
     assert output.last_lines() == ""
-    output.close()
 
 
-def test_of_much_output_the_last_is_reported():
-    output = OutputFile()
+def test_of_much_output_the_last_is_reported(output):
 
     print_into(output, b"".join(b"%d %s\n" % (number, b"x" * 300) for number in range(50)))
 
@@ -41,11 +45,9 @@ def test_of_much_output_the_last_is_reported():
     assert len(lines) == 12
     assert lines[-1] == "and an error"
     assert lines[-2] == f"49 {'x' * 300}"[:200]
-    output.close()
 
 
-def test_a_large_file_is_cut_and_goes_on_at_its_end():
-    output = OutputFile()
+def test_a_large_file_is_cut_and_goes_on_at_its_end(output):
     size_bytes = 65 * 2**20
     print_into(output, b"x" * size_bytes + b"\nlast of many\n")
     output.cut()
@@ -57,11 +59,9 @@ def test_a_large_file_is_cut_and_goes_on_at_its_end():
     assert os.fstat(output.file.fileno()).st_size == 8000 + len(b"after the cut\nand an error\n")
     last = ["last of many", "and an error", "after the cut", "and an error"]
     assert output.last_lines().splitlines()[-4:] == last
-    output.close()
 
 
-def test_what_was_printed_before_the_test_is_not_reported():
-    output = OutputFile()
+def test_what_was_printed_before_the_test_is_not_reported(output):
     print_into(output, b"the session's\n")
 
     end = os.fstat(output.file.fileno()).st_size
@@ -69,23 +69,18 @@ def test_what_was_printed_before_the_test_is_not_reported():
     output.forget(end)  # who is told of the end may be late
 
     assert output.last_lines() == "the test's\nand an error"
-    output.close()
 
 
-def test_a_small_file_is_not_cut():
-    output = OutputFile()
+def test_a_small_file_is_not_cut(output):
     print_into(output, b"small\n")
 
     output.cut()
 
     assert output.last_lines() == "small\nand an error"
-    output.close()
 
 
-def test_frames_of_pytest_are_left_out():
-    output = OutputFile()
+def test_frames_of_pytest_are_left_out(output):
 
     print_into(output, b'  File "/env/site-packages/_pytest/runner.py", line 3 in call\n')
 
     assert output.last_lines() == "and an error"
-    output.close()
