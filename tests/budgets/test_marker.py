@@ -27,71 +27,58 @@ def refusal_of(error, *marks, args=(), **defaults):
     return str(refusal.value)
 
 
-# Values that are taken
+# What is taken
 
 
-def test_gib_alone_is_a_budget_of_allocated_memory_on_one_gpu():
-    budget = read({"gib": 40})
-    assert budget == Budget(gib=40, gpus=1, gpu=None, metric="allocated", components={})
+ALL = {
+    "gib": 12.5,
+    "gpus": 1,
+    "gpu": "A100-40GB",
+    "metric": "device",
+    "components": {"activations": 8, "context": 0.5},
+}
+#: Marks, the closest first, what the settings say, and what the budget has.
+TAKEN = {
+    "gib alone": (
+        [{"gib": 40}], {}, {"gib": 40, "gpus": 1, "gpu": None, "metric": "allocated", "components": {}}
+    ),
+    "every argument": ([ALL], {}, ALL),
+    "a card of the settings for an empty mark": ([{}], {"gpu": "T4"}, {"gpu": "T4"}),
+    "the closest mark": ([{"gib": 8}, {"gib": 16}, {"gib": 40}], {}, {"gib": 8}),
+    "one by one from the closest mark that has it": (
+        [{"gib": 8}, {"metric": "reserved", "gib": 16}, {"gpu": "T4", "metric": "device"}], {},
+        {"gib": 8, "metric": "reserved", "gpu": "T4"},
+    ),
+    "components replace those further out": (
+        [{"components": {"activations": 2}}, {"components": {"gradients": 1}}], {},
+        {"components": {"activations": 2}},
+    ),
+    "None takes back what is further out": (
+        [{"gib": None, "gpu": "T4"}, {"gib": 40}], {}, {"gib": None, "gpu": "T4"}
+    ),
+    "marks rule over the settings": (
+        [{"gpu": "T4", "metric": "reserved"}], {"gpu": "H100-80GB", "metric": "device"},
+        {"gpu": "T4", "metric": "reserved"},
+    ),
+    "settings hold where marks say nothing": (
+        [{"gib": 4}], {"gpu": "H100-80GB", "metric": "device"}, {"gpu": "H100-80GB", "metric": "device"}
+    ),
+    "None leaves it to the settings": (
+        [{"gib": 4, "metric": None}], {"metric": "reserved"}, {"metric": "reserved"}
+    ),
+    "the closest growth": (
+        [{"gib": 1, "max_growth": "2%"}, {"max_growth": "3%"}], {"max_growth": "9%"}, {"max_growth": "2%"}
+    ),
+    "growth of the settings": ([{"gib": 1}], {"max_growth": "9%"}, {"max_growth": "9%"}),
+}  # fmt: skip
 
 
-def test_every_argument_that_can_be_checked_is_taken():
-    budget = read(
-        {
-            "gib": 12.5,
-            "gpus": 1,
-            "gpu": "A100-40GB",
-            "metric": "device",
-            "components": {"activations": 8, "context": 0.5},
-        }
-    )
-    assert budget == Budget(
-        gib=12.5,
-        gpus=1,
-        gpu="A100-40GB",
-        metric="device",
-        components={"activations": 8, "context": 0.5},
-    )
+@pytest.mark.parametrize("name", TAKEN)
+def test_arguments_of_marks_and_settings_are_taken(name):
+    marks, settings, expected = TAKEN[name]
+    budget = read(*marks, **settings)
 
-
-def test_a_card_named_by_the_settings_is_a_budget_for_an_empty_mark():
-    assert read({}, gpu="T4").gpu == "T4"
-
-
-# Several marks
-
-
-def test_the_closest_mark_wins():
-    assert read({"gib": 8}, {"gib": 16}, {"gib": 40}).gib == 8
-
-
-def test_arguments_are_taken_one_by_one_from_the_closest_mark_that_has_them():
-    budget = read({"gib": 8}, {"metric": "reserved", "gib": 16}, {"gpu": "T4", "metric": "device"})
-    assert (budget.gib, budget.metric, budget.gpu) == (8, "reserved", "T4")
-
-
-def test_components_of_the_closest_mark_replace_those_further_out():
-    budget = read({"components": {"activations": 2}}, {"components": {"gradients": 1}})
-    assert budget.components == {"activations": 2}
-
-
-def test_none_in_a_close_mark_takes_back_what_one_further_out_says():
-    budget = read({"gib": None, "gpu": "T4"}, {"gib": 40})
-    assert (budget.gib, budget.gpu) == (None, "T4")
-
-
-def test_marks_rule_over_the_settings():
-    budget = read({"gpu": "T4", "metric": "reserved"}, gpu="H100-80GB", metric="device")
-    assert (budget.gpu, budget.metric) == ("T4", "reserved")
-
-
-def test_the_settings_hold_where_marks_say_nothing():
-    budget = read({"gib": 4}, gpu="H100-80GB", metric="device")
-    assert (budget.gpu, budget.metric) == ("H100-80GB", "device")
-
-
-def test_none_leaves_an_argument_to_the_settings():
-    assert read({"gib": 4, "metric": None}, metric="reserved").metric == "reserved"
+    assert {key: getattr(budget, key) for key in expected} == expected
 
 
 # Marks that cannot be used
@@ -219,14 +206,6 @@ def test_growth_that_cannot_be_read_is_refused_with_examples(value):
     text = refusal_of(UsageMistake, {"gib": 1, "max_growth": value})
     assert text.startswith(f"mem_budget(max_growth={value!r}): ")
     assert "'2%', '256 MiB' or '2% + 64 MiB'" in text
-
-
-# Growth
-
-
-def test_the_closest_growth_wins_over_the_settings():
-    assert read({"gib": 1, "max_growth": "2%"}, {"max_growth": "3%"}, max_growth="9%").max_growth == "2%"
-    assert read({"gib": 1}, max_growth="9%").max_growth == "9%"
 
 
 def test_a_budget_of_host_memory_alone_is_not_of_the_card():

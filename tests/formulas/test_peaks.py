@@ -55,58 +55,63 @@ def test_a_step_of_one_gpu():
     assert found[LOSS][TEMPORARIES] == TOKENS * 16 * (2 + 3 * 4)
 
 
-def test_compiled_layers_keep_what_products_take_and_give():
-    layer = 2 * (2 + 2) * 8 + 4 * 2 * 8 + 3 * 2 * 32
+SHARDED = {"degrees": Degrees(data_parallel_shard_degree=2)}
+DDP = {"data_parallel": DataParallel("ddp")}
+#: The head's input, in fp32 and as the product has it, is kept of each token.
+HEAD = TOKENS * 2 * 2 * 8
+#: Of a token: q, k, v, output; gate, up, activation, product; norms' input in fp32 and output.
+KEPT = 4 * (2 * (4 + 2 + 2) * 8 + 4 * 2 * 8 + 4 * 2 * 32)
+COMPILED = 4 * (2 * (2 + 2) * 8 + 4 * 2 * 8 + 3 * 2 * 32)
+LINEARS = 4 * (4 * 64 + 3 * 256) + 16 * 8
+GATHERED = 2 * (2 * LAYER + ENDS)
+#: What a job has, and bytes by moment and component.
+MOMENTS = {
+    "compiled layers keep what products take and give": (
+        {"compiled": True}, {(LOSS, ACTIVATIONS): TOKENS * COMPILED + HEAD}
+    ),
+    "accumulated gradients are there at the loss": ({"accumulation": 2}, {(LOSS, GRADIENTS): 2 * COUNT}),
+    "a chunked loss has a chunk's logits": (
+        {"loss": Loss("chunked", 4)}, {(LOSS, TEMPORARIES): TOKENS * 16 * 14 / 4}
+    ),
+    "selective checkpointing keeps every second layer": (
+        {"checkpointing": Checkpointing("selective", 2)},
+        {(LOSS, ACTIVATIONS): TOKENS * KEPT / 2 + HEAD + 4 * TOKENS * 2 * 8 / 2},
+    ),
+    "fsdp's precision keeps no copies of linears": (
+        {"precision": Precision("fsdp", "fp32", "bf16")}, {(LOSS, ACTIVATIONS): TOKENS * KEPT + HEAD}
+    ),
+    "autocast does": (
+        {"precision": Precision("autocast", "fp32", "bf16")},
+        {(LOSS, ACTIVATIONS): TOKENS * KEPT + HEAD + 2 * LINEARS},
+    ),
+    "fsdp gathers two layers and the ends, and reduces whole gradients": (
+        SHARDED,
+        {(LOSS, COLLECTIVES): GATHERED, (END, COLLECTIVES): GATHERED + (2 + 2) * LAYER,
+         (STEP, PARAMETERS): COUNT, (STEP, GRADIENTS): COUNT},
+    ),
+    "without resharding all layers stay whole": (
+        {**SHARDED, "data_parallel": DataParallel("fsdp2", reshards_after_forward=False)},
+        {(LOSS, COLLECTIVES): 2 * (4 * LAYER + ENDS)},
+    ),
+    "offloaded parameters leave the gathered layers": (
+        {**SHARDED, "offload": ("parameters",)},
+        {(LOSS, COLLECTIVES): GATHERED, (STEP, PARAMETERS): 0, (STEP, GRADIENTS): 0,
+         (STEP, OPTIMIZER_STATES): 0},
+    ),
+    "ddp without replicas has no buckets": (DDP, {(STEP, COLLECTIVES): 0}),
+    "with replicas it has buckets of all gradients": (
+        {**DDP, "degrees": Degrees(data_parallel_replicate_degree=2)},
+        {(STEP, COLLECTIVES): 2 * COUNT, (STEP, GRADIENTS): 2 * COUNT},
+    ),
+}  # fmt: skip
 
-    assert moments(compiled=True)[LOSS][ACTIVATIONS] == TOKENS * (4 * layer + 2 * 2 * 8)
 
+@pytest.mark.parametrize("name", MOMENTS)
+def test_what_a_moment_has(name):
+    job, expected = MOMENTS[name]
+    found = moments(**job)
 
-def test_accumulated_gradients_are_there_at_the_loss():
-    assert moments(accumulation=2)[LOSS][GRADIENTS] == 2 * COUNT
-
-
-def test_a_chunked_loss_has_a_chunks_logits():
-    assert moments(loss=Loss("chunked", 4))[LOSS][TEMPORARIES] == TOKENS * 16 * 14 / 4
-
-
-def test_selective_checkpointing_keeps_every_second_layer():
-    whole = moments()[LOSS][ACTIVATIONS] - TOKENS * 32
-
-    found = moments(checkpointing=Checkpointing("selective", 2))[LOSS][ACTIVATIONS] - TOKENS * 32
-
-    assert found == whole / 2 + 4 * TOKENS * 2 * 8 / 2
-
-
-def test_autocast_keeps_copies_of_the_linears():
-    linears = 4 * (4 * 64 + 3 * 256) + 16 * 8
-    plain = moments(precision=Precision("fsdp", "fp32", "bf16"))[LOSS][ACTIVATIONS]
-
-    assert moments(precision=Precision("autocast", "fp32", "bf16"))[LOSS][ACTIVATIONS] == plain + 2 * linears
-
-
-def test_fsdp_gathers_two_layers_and_the_ends():
-    found = moments(degrees=Degrees(data_parallel_shard_degree=2))
-
-    assert found[LOSS][COLLECTIVES] == 2 * (2 * LAYER + ENDS)
-    assert found[END][COLLECTIVES] == 2 * (2 * LAYER + ENDS) + (2 + 2) * LAYER  # whole gradients, reduced
-    assert found[STEP][PARAMETERS] == found[STEP][GRADIENTS] == COUNT
-
-
-def test_without_resharding_all_layers_stay_whole():
-    found = moments(
-        degrees=Degrees(data_parallel_shard_degree=2),
-        data_parallel=DataParallel("fsdp2", reshards_after_forward=False),
-    )
-
-    assert found[LOSS][COLLECTIVES] == 2 * (4 * LAYER + ENDS)
-
-
-def test_ddp_has_buckets_of_all_gradients_where_there_are_replicas():
-    job = {"data_parallel": DataParallel("ddp")}
-
-    assert moments(**job)[STEP][COLLECTIVES] == 0
-    found = moments(**job, degrees=Degrees(data_parallel_replicate_degree=2))
-    assert found[STEP][COLLECTIVES] == found[STEP][GRADIENTS] == 2 * COUNT
+    assert {place: found[place[0]][place[1]] for place in expected} == expected
 
 
 def test_adapters_are_all_that_is_trained():
@@ -131,13 +136,6 @@ def test_a_quantised_base_has_its_scales_and_one_linear_unpacked(base, a_weight)
         a_weight * linears + 2 * (COUNT - linears), rel=1e-6
     )
     assert found[LOSS][COLLECTIVES] == 2 * 256
-
-
-def test_offloaded_parameters_leave_the_gathered_layers():
-    found = moments(offload=("parameters",), degrees=Degrees(data_parallel_shard_degree=2))
-
-    assert {found[STEP][name] for name in (PARAMETERS, GRADIENTS, OPTIMIZER_STATES)} == {0}
-    assert found[LOSS][COLLECTIVES] == 2 * (2 * LAYER + ENDS)
 
 
 def test_offloaded_activations_lie_on_the_host():

@@ -3,93 +3,81 @@
 import pytest
 
 
-def values_of(points, name):
-    return {key: point.fields[name].plain if name in point.fields else None for key, point in points.items()}
-
-
 def budget(grid, rest=""):
     return f"budgets:\n  - name: a\n    {rest}\n    grid: {grid}\n"
 
 
-def test_a_budget_without_a_grid_is_one_test(folder):
-    assert list(folder.points("budgets: [{name: a, gib: 1}]")) == ["a"]
+def adam(implementation):
+    return {"name": "adam", "momentum": True, "implementation": implementation}
 
 
-def test_each_combination_is_a_test(folder):
-    points = folder.points(budget("{micro_batch: [1, 2], sequence: [512, 1024]}"))
+#: The grid, another field of the budget, the field that is looked at, and its value in each test.
+GRIDS = {
+    "each combination": (
+        "{micro_batch: [1, 2], sequence: [512, 1024]}", "", "sequence",
+        {"micro_batch=1-sequence=512": 512, "micro_batch=1-sequence=1024": 1024,
+         "micro_batch=2-sequence=512": 512, "micro_batch=2-sequence=1024": 1024},
+    ),
+    "each combination, the first field": (
+        "{micro_batch: [1, 2], sequence: [5, 6]}", "", "micro_batch",
+        {"micro_batch=1-sequence=5": 1, "micro_batch=1-sequence=6": 1,
+         "micro_batch=2-sequence=5": 2, "micro_batch=2-sequence=6": 2},
+    ),
+    "fields that go together are one axis": (
+        "{'micro_batch, gib': [[1, 40], [2, 60]]}", "", "gib",
+        {"micro_batch=1-gib=40": 40, "micro_batch=2-gib=60": 60},
+    ),
+    "a field of a table varies and the others stay": (
+        "{optimizer.implementation: [foreach, fused]}", "optimizer: {name: adam, momentum: true}",
+        "optimizer",
+        {"implementation=foreach": adam("foreach"), "implementation=fused": adam("fused")},
+    ),
+    "the short form of a table is kept": (
+        "{optimizer.implementation: [fused]}", "optimizer: sgd", "optimizer",
+        {"implementation=fused": {"name": "sgd", "implementation": "fused"}},
+    ),
+    "a value can be a table, and null leaves a field out": (
+        "{method: [full, {kind: lora, rank: 8}], gpu: [T4, null]}", "gpu: L4", "gpu",
+        {"method=full-gpu=T4": "T4", "method=full-gpu=null": None,
+         "method=lora+8-gpu=T4": "T4", "method=lora+8-gpu=null": None},
+    ),
+    "models are named by their files": (
+        "{model: [configs/llama-3-8b.json, {config: ./qwen.json}]}", "", "gpu",
+        {"model=llama-3-8b": None, "model=qwen": None},
+    ),
+    "a value of a shape": (
+        "{model.shape.layers: [1, 2]}", "model: {shape: {hidden: 8, layers: 9}}", "model",
+        {f"layers={layers}": {"shape": {"hidden": 8, "layers": layers}} for layers in (1, 2)},
+    ),
+    "a key of a configuration that is written out": (
+        "{model.config.num_hidden_layers: [1]}", "model: {config: {hidden_size: 8}}", "model",
+        {"num_hidden_layers=1": {"config": {"hidden_size": 8, "num_hidden_layers": 1}}},
+    ),
+    "names with equal ends are written out": (
+        "{model.config: [a.json], teacher.config: [b.json]}", "", "gpu",
+        {"model.config=a-teacher.config=b": None},
+    ),
+    "values with equal texts have different ids": (
+        "{model: [x/a.json, y/a.json]}", "", "gpu", {"model=a": None, "model=a'": None}
+    ),
+}  # fmt: skip
 
-    assert list(points) == [
-        "a[micro_batch=1-sequence=512]",
-        "a[micro_batch=1-sequence=1024]",
-        "a[micro_batch=2-sequence=512]",
-        "a[micro_batch=2-sequence=1024]",
-    ]
-    assert list(values_of(points, "sequence").values()) == [512, 1024, 512, 1024]
-    assert list(values_of(points, "micro_batch").values()) == [1, 1, 2, 2]
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_each_combination_of_values_is_a_test(folder, name):
+    grid, rest, field, values = GRIDS[name]
+
+    points = folder.points(budget(grid, rest))
+
+    found = {
+        key: point.fields[field].plain if field in point.fields else None for key, point in points.items()
+    }
+    assert list(found.items()) == [(f"a[{key}]", value) for key, value in values.items()]
     assert all("grid" not in point.fields for point in points.values())
 
 
-def test_fields_that_go_together_are_one_axis(folder):
-    points = folder.points(budget("{'micro_batch, gib': [[1, 40], [2, 60]]}"))
-
-    assert list(points) == ["a[micro_batch=1-gib=40]", "a[micro_batch=2-gib=60]"]
-    assert list(values_of(points, "gib").values()) == [40, 60]
-
-
-def test_a_field_of_a_table_varies_and_the_others_stay(folder):
-    points = folder.points(
-        budget("{optimizer.implementation: [foreach, fused]}", "optimizer: {name: adam, momentum: true}")
-    )
-
-    assert values_of(points, "optimizer") == {
-        "a[implementation=foreach]": {"name": "adam", "momentum": True, "implementation": "foreach"},
-        "a[implementation=fused]": {"name": "adam", "momentum": True, "implementation": "fused"},
-    }
-
-
-def test_the_short_form_of_a_table_is_kept_next_to_what_varies(folder):
-    points = folder.points(budget("{optimizer.implementation: [fused]}", "optimizer: sgd"))
-
-    assert values_of(points, "optimizer") == {
-        "a[implementation=fused]": {"name": "sgd", "implementation": "fused"}
-    }
-
-
-def test_a_value_can_be_a_table_and_null_leaves_a_field_out(folder):
-    points = folder.points(budget("{method: [full, {kind: lora, rank: 8}], gpu: [T4, null]}", "gpu: L4"))
-
-    assert list(points) == [
-        "a[method=full-gpu=T4]",
-        "a[method=full-gpu=null]",
-        "a[method=lora+8-gpu=T4]",
-        "a[method=lora+8-gpu=null]",
-    ]
-    assert list(values_of(points, "gpu").values()) == ["T4", None, "T4", None]
-
-
-def test_models_are_named_by_their_files(folder):
-    points = folder.points(budget("{model: [configs/llama-3-8b.json, {config: ./qwen.json}]}"))
-
-    assert list(points) == ["a[model=llama-3-8b]", "a[model=qwen]"]
-
-
-def test_a_value_of_a_shape_varies(folder):
-    points = folder.points(budget("{model.shape.layers: [1, 2]}", "model: {shape: {hidden: 8, layers: 9}}"))
-
-    assert list(values_of(points, "model").values()) == [
-        {"shape": {"hidden": 8, "layers": 1}},
-        {"shape": {"hidden": 8, "layers": 2}},
-    ]
-
-
-def test_a_key_of_a_configuration_varies_where_it_is_written_out(folder):
-    points = folder.points(
-        budget("{model.config.num_hidden_layers: [1]}", "model: {config: {hidden_size: 8}}")
-    )
-
-    assert list(values_of(points, "model").values()) == [
-        {"config": {"hidden_size": 8, "num_hidden_layers": 1}}
-    ]
+def test_a_budget_without_a_grid_is_one_test(folder):
+    assert list(folder.points("budgets: [{name: a, gib: 1}]")) == ["a"]
 
 
 @pytest.mark.parametrize("model", ["a.json", "{config: a.json}"])
@@ -97,18 +85,6 @@ def test_a_key_of_a_file_does_not_vary(folder, model):
     [point] = folder.points(budget("{model.config.num_hidden_layers: [1]}", f"model: {model}")).values()
 
     assert "model.config names a file; write its content as a table" in point.mistakes[0]
-
-
-def test_names_with_equal_ends_are_written_out(folder):
-    points = folder.points(budget("{model.config: [a.json], teacher.config: [b.json]}"))
-
-    assert list(points) == ["a[model.config=a-teacher.config=b]"]
-
-
-def test_values_with_equal_texts_have_different_ids(folder):
-    points = folder.points(budget("{model: [x/a.json, y/a.json]}"))
-
-    assert list(points) == ["a[model=a]", "a[model=a']"]
 
 
 @pytest.mark.parametrize(
