@@ -32,50 +32,37 @@ def free(made):
     return sorted((start, end - start) for start, end in made.free_stretches())
 
 
-@pytest.mark.parametrize(
-    ("requested", "block"), [(1, 512), (512, 512), (513, 1024), (MIB - 1, MIB), (MIB + 1, MIB + 512)]
-)
-def test_a_request_is_rounded_to_512_bytes(requested, block):
-    made = memory()
+#: Of how large a segment, what is requested, the size of the block, and settings.
+BLOCKS = {
+    "512 bytes at least": (20, 1, 512, {}),
+    "512 bytes": (20, 512, 512, {}),
+    "rounded to 512 bytes": (20, 513, 1024, {}),
+    "up to 1 MiB": (20, MIB - 1, MIB, {}),
+    "beyond 1 MiB": (20, MIB + 1, MIB + 512, {}),
+    "a rest of 1 MiB stays with a large block": (20, 19 * MIB, 20 * MIB, {}),
+    "and after rounding": (20, 19 * MIB - 1, 20 * MIB, {}),
+    "a larger rest is split off": (20, 19 * MIB - 512, 19 * MIB - 512, {}),
+    "the small pool splits off 512 bytes": (1, MIB - 512, MIB - 512, {}),
+    "expandable segments split off 512 bytes of large blocks too": (
+        20, 20 * MIB - 512, 20 * MIB - 512, {"action": "segment_map", "expandable_segments": True}
+    ),
+    "from max_split_size on none is split": (
+        64, 32 * MIB, 64 * MIB, {"max_split_size_bytes": 32 * MIB}
+    ),
+    # PyTorch's documentation: with 4 divisions 1200 becomes 1280
+    "rounded to divisions of powers of two": (
+        20, 1200 * 1024, 1280 * 1024, {"roundup_power2_divisions": (4,) * 16}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_request_gets_a_block_and_the_rest_is_free(name):
+    size_mib, requested, block, settings = BLOCKS[name]
+    made = memory(size_mib, **settings)
 
     assert made.allocate(0, requested) == block
-    assert free(made) == [(block, 20 * MIB - block)]
-
-
-@pytest.mark.parametrize(("requested", "block"), [(19 * MIB, 20 * MIB), (19 * MIB - 1, 20 * MIB)])
-def test_a_rest_of_1_mib_stays_with_a_large_block(requested, block):
-    # 19 MiB - 1 is rounded to 19 MiB
-    assert memory().allocate(0, requested) == block
-
-
-def test_a_rest_of_more_than_1_mib_is_split_off():
-    assert memory().allocate(0, 19 * MIB - 512) == 19 * MIB - 512
-
-
-def test_the_small_pool_splits_off_512_bytes():
-    made = memory(1)
-
-    assert made.allocate(0, MIB - 512) == MIB - 512
-    assert free(made) == [(MIB - 512, 512)]
-
-
-def test_expandable_segments_split_off_512_bytes_of_large_blocks_too():
-    made = memory(action="segment_map", expandable_segments=True)
-
-    assert made.allocate(0, 20 * MIB - 512) == 20 * MIB - 512
-
-
-def test_blocks_from_max_split_size_on_are_not_split():
-    made = memory(64, max_split_size_bytes=32 * MIB)
-
-    assert made.allocate(0, 32 * MIB) == 64 * MIB
-
-
-def test_requests_are_rounded_to_divisions_of_powers_of_two():
-    # PyTorch's documentation: with 4 divisions 1200 becomes 1280
-    made = memory(roundup_power2_divisions=(4,) * 16)
-
-    assert made.allocate(0, 1200 * 1024) == 1280 * 1024
+    assert free(made) == ([(block, size_mib * MIB - block)] if block < size_mib * MIB else [])
 
 
 def test_free_neighbours_are_one():

@@ -23,18 +23,20 @@ def refusal_of(pyproject, **command_line):
     return str(refusal.value)
 
 
-def test_without_a_file_the_defaults_hold(pyproject):
-    assert load_settings(pyproject, {}) == Settings(gpu=None, metric="allocated", timeout=300.0)
-
-
-def test_keys_of_the_table_are_taken(pyproject):
-    write_table(pyproject, 'gpu = "T4"', 'metric = "reserved"', "timeout = 60")
-    assert load_settings(pyproject, {}) == Settings(gpu="T4", metric="reserved", timeout=60)
-
-
-def test_a_card_is_known_by_its_name_in_the_catalogue_from_then_on(pyproject):
-    write_table(pyproject, 'gpu = "rtx 4090"')
-    assert load_settings(pyproject, {}).gpu == "RTX-4090"
+@pytest.mark.parametrize(
+    ("lines", "command_line", "settings"),
+    [
+        (None, {}, Settings(gpu=None, metric="allocated", timeout=300.0)),
+        (['gpu = "T4"', 'metric = "reserved"', "timeout = 60"], {}, Settings("T4", "reserved", timeout=60)),
+        (['gpu = "rtx 4090"'], {}, Settings("RTX-4090")),
+        (['gpu = "T4"', 'metric = "reserved"'], {"gpu": "L4"}, Settings("L4", "reserved")),
+    ],
+    ids=["defaults", "of the table", "a card by its name in the catalogue", "the command line over the file"],
+)
+def test_keys_of_the_table_and_of_the_command_line_are_taken(pyproject, lines, command_line, settings):
+    if lines is not None:
+        write_table(pyproject, *lines)
+    assert load_settings(pyproject, command_line) == settings
 
 
 @pytest.mark.parametrize(
@@ -49,12 +51,6 @@ def test_a_card_is_known_by_its_name_in_the_catalogue_from_then_on(pyproject):
 def test_the_key_of_an_earlier_version_says_what_to_write(pyproject, key, remedy):
     write_table(pyproject, f"{key} = 3")
     assert f"there is no key {key} any more; {remedy}" in refusal_of(pyproject)
-
-
-def test_the_command_line_rules_over_the_file(pyproject):
-    write_table(pyproject, 'gpu = "T4"', 'metric = "reserved"')
-    settings = load_settings(pyproject, {"gpu": "L4"})
-    assert (settings.gpu, settings.metric) == ("L4", "reserved")
 
 
 def test_the_defaults_of_marks_are_the_card_the_metric_and_the_growth():
