@@ -55,22 +55,6 @@ def test_csv_has_a_row_for_each_value():
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--vary=b", "--gpu=H1000"], "H1000"),
-        (["--vary=b"], "--gpu"),
-        (["--vary=b", "--gpu=H100-80GB", "--max=0"], "not a whole number from 1 on"),
-        (["--vary=b", "--gpu=H100-80GB", "--out=a.pdf"], "ends neither in .csv nor in .html"),
-    ],
-)
-def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["fit", "t.py::t", *arguments])
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err
-
-
 def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 

@@ -15,11 +15,23 @@ SOURCES = Path(pytest_membudget.__file__).parent.parent
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [([], "required: COMMAND"), (["repotr"], "invalid choice: 'repotr'")],
+    [
+        ("", "required: COMMAND"),
+        ("repotr", "invalid choice: 'repotr'"),
+        ("report", "required"),
+        ("report x.json --format=junit", "invalid choice"),
+        ("report x.json --format=markdown --limit=0", "not a whole number from 1 on"),
+        ("report x.json --format=markdown --marker=a-->b", "not a name of letters"),
+        ("report x.json --format=markdown --marker=a--b", "not a name of letters"),
+        ("fit t.py::t --vary=b --gpu=H1000", "H1000"),
+        ("fit t.py::t --vary=b", "--gpu"),
+        ("fit t.py::t --vary=b --gpu=H100-80GB --max=0", "not a whole number from 1 on"),
+        ("fit t.py::t --vary=b --gpu=H100-80GB --out=a.pdf", "ends neither in .csv nor in .html"),
+    ],
 )
 def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(arguments)
+        main(arguments.split())
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget.commands.main import main
 
 SOURCES = Path(pytest_membudget.__file__).parent.parent
 
@@ -104,23 +103,6 @@ def test_options_reach_the_format(command, raw, over):
     assert len(out.encode()) <= 3000
     _, out, _ = command(raw(over()), "--format=github", "--prefix=packages/a")
     assert "file=packages/a/tests" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["report"], "required"),
-        (["report", "x.json", "--format=junit"], "invalid choice"),
-        (["report", "x.json", "--format=markdown", "--limit=0"], "not a whole number from 1 on"),
-        (["report", "x.json", "--format=markdown", "--marker=a-->b"], "not a name of letters"),
-        (["report", "x.json", "--format=markdown", "--marker=a--b"], "not a name of letters"),
-    ],
-)
-def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err
 
 
 def test_a_limit_too_small_for_the_verdict_is_refused(command, raw, over):

@@ -61,29 +61,6 @@ def test_an_entry_with_a_day_is_written_by_hand_with_three_keys(path):
 
 
 @pytest.mark.parametrize(
-    ("keys", "text"),
-    [
-        ("until: soon\n    reason: x", "until: soon: write a day, as in 2026-12-31"),
-        ("until: 2026-12-31", "a.reason is missing"),
-        ("reason: x", "a.until is missing"),
-        ("gpus: 1", "a.torch is missing"),
-    ],
-)
-def test_an_entry_that_says_half_is_refused(path, keys, text):
-    assert text in refusal_of(path, f"version: 1\ntests:\n  a:\n    bytes: 1\n    {keys}\n")
-
-
-def test_a_merge_conflict_is_named_with_its_line_and_what_to_do(path):
-    text = lock_text({"a": ENTRY}).replace("tests:\n", "tests:\n<<<<<<< HEAD\n")
-    message = refusal_of(path, text)
-
-    assert message.startswith(
-        "membudget.lock.yaml:5: <<<<<<< HEAD: this is a merge conflict; keep the entries"
-    )
-    assert message.endswith("and run pytest --membudget --membudget-update")
-
-
-@pytest.mark.parametrize(
     ("old", "new", "text"),
     [
         ("version: 1", "version: 2", "membudget.lock.yaml:3: version: 2: this release reads version 1;"),
@@ -109,12 +86,35 @@ def test_what_cannot_be_used_is_named_with_its_line(path, old, new, text):
     assert text in refusal_of(path, good.replace(old, new))
 
 
-@pytest.mark.parametrize("tests", ["tests: 5", "tests: [a]", ""])
-def test_entries_that_are_no_table_are_refused(path, tests):
-    message = refusal_of(path, f"version: 1\n{tests}\n")
+HALF = "version: 1\ntests:\n  a:\n    bytes: 1\n    {}\n"
+TABLE = "write node ids with their entries below tests"
+WHOLE = lock_text({"a": ENTRY})
 
-    assert message.startswith(f"membudget.lock.yaml:{2 if tests else 1}: {tests}")
-    assert "write node ids with their entries below tests" in message
+
+@pytest.mark.parametrize(
+    ("text", "beginning", "said"),
+    [
+        (HALF.format("until: soon\n    reason: x"), "", "until: soon: write a day, as in 2026-12-31"),
+        (HALF.format("until: 2026-12-31"), "", "a.reason is missing"),
+        (HALF.format("reason: x"), "", "a.until is missing"),
+        (HALF.format("gpus: 1"), "", "a.torch is missing"),
+        ("version: 1\ntests: 5\n", ":2: tests: 5", TABLE),
+        ("version: 1\ntests: [a]\n", ":2: tests: [a]", TABLE),
+        ("version: 1\n\n", ":1: ", TABLE),
+        (WHOLE + "\n" + WHOLE.partition("tests:\n")[2], "", "a is there twice"),
+        (
+            WHOLE.replace("tests:\n", "tests:\n<<<<<<< HEAD\n"),
+            ":5: <<<<<<< HEAD: this is a merge conflict; keep the entries",
+            "and run pytest --membudget --membudget-update$",
+        ),
+        *((text, "", "") for text in ("", "tests: {}\n", "- 1\n", "\0")),
+    ],
+)
+def test_what_is_no_lock_file_is_refused_with_what_to_write(path, text, beginning, said):
+    message = refusal_of(path, text)
+
+    assert message.startswith(f"membudget.lock.yaml{beginning}")
+    assert said in f"{message}$"
 
 
 def test_a_file_without_entries_is_read(path):
@@ -123,21 +123,11 @@ def test_a_file_without_entries_is_read(path):
     assert read_lock(path) == {}
 
 
-@pytest.mark.parametrize("text", ["", "tests: {}\n", "- 1\n", "\0"])
-def test_a_file_that_is_none_of_ours_is_refused(path, text):
-    assert refusal_of(path, text).startswith("membudget.lock.yaml")
-
-
 def test_a_fifo_is_refused(path):
     os.mkfifo(path)
 
     with pytest.raises(UsageMistake, match="this is no regular file"):
         read_lock(path)
-
-
-def test_a_test_that_is_there_twice_is_refused(path):
-    good = lock_text({"a": ENTRY})
-    assert "a is there twice" in refusal_of(path, good + "\n" + good.partition("tests:\n")[2])
 
 
 def test_changes_of_two_branches_merge(tmp_path):
