@@ -174,7 +174,7 @@ class ReportedTest:
         is_card = not over.of and (budget is None or budget.gib is None)
         syntax = self.result.syntax
         limit = self.result.limit_to_write if not over.of else syntax.pair.format(name, syntax.text(value))
-        larger = "name a larger card" if is_card else f"write {limit} with a reason"
+        larger = "name a larger card" if is_card else f"write {limit}"
         off = " ".join(filter(None, (f"Take {gib_text(over.bytes)} off", over.of)))
         return f"{off}{self._place(code)}, or {larger}."
 

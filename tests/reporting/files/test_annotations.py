@@ -22,7 +22,7 @@ def test_a_failure_is_an_error_at_its_mark(document, row, over, root):
     assert workflow_commands(document(row(), over()), root=root) == (
         "::error file=tests/test_memory.py,line=12,title=GPU memory%3A over budget::"
         "tests/test_memory.py::test_over: Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB. "
-        "Take 1.00 GiB off, first at src/model.py:41, or write gib=4 with a reason.\n"
+        "Take 1.00 GiB off, first at src/model.py:41, or write gib=4.\n"
     )
 
 
