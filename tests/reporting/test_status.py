@@ -173,7 +173,8 @@ def test_growth_is_reported_with_its_line(reported, row, comparison):
     one = reported(row(comparison=comparison()))
     assert one.explained(quoted).endswith("That is 1.00 GiB more than at the base (3.00 GiB).")
     assert one.to_do(quoted) == (
-        "Undo the growth, first at <src/model.py:57>, or allow it: max_growth, or an entry with until."
+        "Undo the growth, first at <src/model.py:57>, or allow it: a larger max_growth, or an entry in "
+        "membudget.lock.yaml with until."
     )
     [cause] = one.causes(5)
     assert cause_text(cause, quoted) == (

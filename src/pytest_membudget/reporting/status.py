@@ -162,7 +162,8 @@ class ReportedTest:
             pair = result.syntax.pair.format("gib", f"{enough:g}")
             return f"The budget can be tightened to {pair}." if gib is not None and 0 < enough < gib else ""
         if (self.level, self.word) == _GROWN_TOO_MUCH:
-            return f"Undo the growth{self._place(code)}, or allow it: max_growth, or an entry with until."
+            allowing = f"a larger max_growth, or an entry in {LOCK_FILE} with until"
+            return f"Undo the growth{self._place(code)}, or allow it: {allowing}."
         return self._allowing(code) if self.level == FAILURE else ""
 
     def _allowing(self, code: Code) -> str:
