@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
@@ -126,13 +127,15 @@ class _Compared:
         return any(differ if are_all else differ[:1]) if differ else None
 
     def _have_own_sizes(self) -> bool:
-        """Whether sizes, or counts of them, are made of numbers: two runs have some that no other has.
+        """Whether sizes are made of numbers, of which nobody knows how large they are.
 
-        Of a number nobody knows how large it is. Where a branch was taken or not, others have the same.
+        One run has a size that no other has, or two have a count of a size that no other has: what a loop
+        holds that ends sooner in one of them is in the others too.
         """
-        runs = [{*one.sizes} for one in (self.first, *self.others)]
-        own = [sizes.difference(*(other for other in runs if other is not sizes)) for sizes in runs]
-        return sum(map(bool, own)) > 1
+        runs = [self.first, *self.others]
+        return sum(_own(runs, lambda one: {size for size, _ in one.sizes})) > 0 or (
+            sum(_own(runs, lambda one: {*one.sizes})) > 1
+        )
 
     def _depending(self, text: str) -> Caveat:
         runs = [self.first, *self.others, *([self.redrawn] if self.redrawn is not None else [])]
@@ -140,6 +143,12 @@ class _Compared:
         least, most = gib_text(min(sizes)), gib_text(max(sizes))
         ends = f"{least} to {most}" if least != most else f"{most} too"
         return Caveat(DEPENDS, f"{text}; with other answers the figure is {ends}")
+
+
+def _own(runs: Sequence[Answer], parts: Callable[[Answer], set[Any]]) -> list[bool]:
+    """Whether each of ``runs`` has one of ``parts`` that no other has."""
+    found = [parts(one) for one in runs]
+    return [bool(own.difference(*(other for other in found if other is not own))) for own in found]
 
 
 def _figures(answer: Answer) -> object:
