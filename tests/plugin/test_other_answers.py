@@ -77,6 +77,11 @@ BODIES = """
         take_if(torch.rand((), device="cuda") < 0.1)
 
     @budget
+    def test_two_seconds():
+        take_if((numbers() > 0).any())
+        time.sleep(2)
+
+    @budget
     def test_until_a_token():
         kept, table = [], torch.randn(1000, 64, device="cuda")
         token = torch.zeros(1, dtype=torch.long, device="cuda")
@@ -377,6 +382,14 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
     assert {*one["variants"]} == {one["peak"]["allocated_bytes"]}
     if AGREED[name] is not None:
         assert AGREED[name] * MIB <= one["peak"]["allocated_bytes"] < (AGREED[name] + 1) * MIB
+
+
+def test_the_seconds_are_those_of_each_run(run):
+    one = estimate(run, "two_seconds")
+    [other] = one["variants"]
+
+    assert 2 <= one["seconds"] < 4
+    assert 2 <= other["seconds"] < 4
 
 
 def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run):

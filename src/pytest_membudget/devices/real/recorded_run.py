@@ -92,6 +92,10 @@ class RecordedRun:
         self._peaks.install()
         self._began = time.perf_counter()
 
+    def test_begins(self) -> None:
+        """Count the seconds from here on: the history may have begun in the process that this one copies."""
+        self._began = time.perf_counter()
+
     def body_ended(self) -> None:
         """Record gradients and what is held at the end of the test's body."""
         self.observer.body_ended()

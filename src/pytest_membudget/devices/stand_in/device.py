@@ -106,6 +106,7 @@ class StandInDevice(Device):
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
         allow_cuda_after_fork()
         torch.cuda.init()
+        self._run.test_begins()
         self._values.begin()
         _forget_compiled_code()
         begin_ranks = partial(self._begin_ranks, rank, world_size, received)
