@@ -65,6 +65,14 @@ def test_ranks_are_asked_ahead_as_soon_as_they_are_known():
     assert workers.sent == [[("a", 0), ("b", 0), ("a", 1), ("a", 3), ("b", 1), ("b", 3)]]
 
 
+def test_what_a_test_read_of_the_unknown_is_varied_ahead_too():
+    workers = ScriptedWorkers(lambda request: replace(traced(request), unknown=("data",)), holds=3)
+
+    assert verdicts(workers, named(*"abcd")) == ["within"] * 4
+    sent = [(request.key, request.variant) for request in workers.workers[0].sent]
+    assert sent == [*((key, 0) for key in "abc"), ("a", 1), ("b", 1), ("c", 1), ("d", 0), ("d", 1)]
+
+
 def test_the_last_rank_runs_beside_the_first_if_nothing_else_waits():
     workers = ScriptedWorkers(holds=2)
 

@@ -39,9 +39,10 @@ def ask_with_variants(ask: Ask, request: Request) -> Answer:
     others. Where that raises too, one has all plausible answers, and other draws.
     """
     first = ask(request)
-    if not first.unknown or first.unheard or (first.outcome == FAILED and not first.raised):
+    following = following_variant(request, first)
+    if following is None:
         return first
-    others = [ask(replace(request, variant=1, snapshot=None))]
+    others = [ask(following)]
     has_raised = others[0].outcome == FAILED and others[0].raised
     if has_raised or _OF_TWO_ENDS & {*first.unknown}:
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
@@ -50,6 +51,14 @@ def ask_with_variants(ask: Ask, request: Request) -> Answer:
     if all(one.outcome == FAILED and one.raised for one in others) and {*first.unknown} - _OF_READS:
         redrawn = ask(replace(request, variant=1, steady=(EVERYWHERE,), snapshot=None))
     return _together(first, others, redrawn)
+
+
+def following_variant(request: Request, first: Answer) -> Request | None:
+    """The run after ``request``'s, whose answer is ``first``; None if nothing was unknown."""
+    has_failed = first.outcome == FAILED and not first.raised
+    if request.variant or not first.unknown or first.unheard or has_failed:
+        return None
+    return replace(request, variant=1, snapshot=None)
 
 
 def _together(first: Answer, others: Sequence[Answer], redrawn: Answer | None) -> Answer:

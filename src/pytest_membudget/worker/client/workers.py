@@ -19,6 +19,7 @@ from ..protocol import RUNNING, Channel, Task
 from ..time_limit import Watch
 from .order import Order, worker_environment, worker_import_path
 from .template import copied
+from .variants import following_variant
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
@@ -266,6 +267,9 @@ class Workers:
             if answered == request:
                 return answer
             self._ahead[answered] = answer
+            following = following_variant(answered, answer)
+            if following is not None and answered.world_size == 1 and answered.change is None:
+                self.expect([following], next_=True)
 
     def _found(self, request: Request) -> Answer | None:
         return self._cache.find(request) if self._cache is not None else None
