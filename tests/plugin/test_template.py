@@ -1,8 +1,11 @@
 """Workers are copies of a process that has imported torch, unless a copy might see that."""
 
+import gc
+
 import pytest
 
 SAYING = """
+    import gc
     import os
     import sys
     from pathlib import Path
@@ -19,6 +22,7 @@ SAYING = """
         record_property("template", parent(os.getppid()))
         record_property("card", f"{torch.cuda.device_count()} {torch.cuda.get_device_name()}")
         record_property("variables", f"{os.environ.get('JOB_OWN')} {os.environ.get('JOB_LESS')}")
+        record_property("garbage", f"{gc.isenabled()} {gc.get_threshold()}")
         torch.empty(2**20, device="cuda")
 
     @pytest.mark.mem_budget(gib=1)
@@ -57,6 +61,7 @@ def test_workers_are_copies_with_the_cards_and_variables_of_their_orders(said):
     assert {one["module"] for one in found.values()} == {COPY}
     assert len({one["template"] for one in found.values()}) == 1
     assert {one["variables"] for one in found.values()} == {"set None"}
+    assert {one["garbage"] for one in found.values()} == {f"True {gc.get_threshold()}"}
     assert {name: one["card"] for name, one in found.items()} == {
         "test_default": "1 NVIDIA H100 80GB HBM3",
         "test_another": "1 NVIDIA H100 80GB HBM3",

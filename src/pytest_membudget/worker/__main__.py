@@ -15,7 +15,7 @@ from ..devices.contract import Device
 from ..errors import MembudgetError, UnsupportedTorch
 from .processes import flush_output, leave
 from .protocol import Channel
-from .server.session_options import flush_each_line
+from .server.session_options import flush_each_line, keep_garbage
 
 if TYPE_CHECKING:
     from ..cache.observer import Observer
@@ -72,6 +72,7 @@ def _serve(channel: Channel, order: dict[str, Any], prepared: Prepared | None) -
 
 def prepare(order: dict[str, Any]) -> Prepared:
     """Import torch and install the device. Raises ``MembudgetError`` where nothing can be estimated."""
+    keep_garbage()
     os.chdir(order["dir"])
     observer = None
     if order["observes"]:  # everything that this process reads from here on, for the cache

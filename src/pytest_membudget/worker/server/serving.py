@@ -27,7 +27,7 @@ from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
 from .one_test.caveats import Caveats
 from .one_test.item_run import ItemRun
-from .session_options import disable_side_effects, mute_terminal
+from .session_options import collect_garbage, disable_side_effects, mute_terminal
 
 #: The modules that scenarios run as ``-m``.
 _RECIPES = f"{recipes.__name__}."
@@ -110,6 +110,7 @@ class ServingPlugin:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer requests until the other end closes."""
         self.served = True
+        collect_garbage()
         from .one_test import failures  # noqa: F401 - a test may make later imports impossible
 
         mute_terminal(session.config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -36,6 +37,20 @@ _OFF: dict[str, Any] = {
     "cov_source": [],
     "no_cov": True,
 }
+#: When Python collects garbage.
+_THRESHOLDS = gc.get_threshold()
+
+
+def keep_garbage() -> None:
+    """Let Python look for no garbage while a worker imports: what is imported stays."""
+    gc.set_threshold(0)
+
+
+def collect_garbage() -> None:
+    """Undo ``keep_garbage``, unless an import has set what it wants."""
+    if not gc.get_threshold()[0]:
+        gc.set_threshold(*_THRESHOLDS)
+        gc.collect()
 
 
 def disable_side_effects(option: Any, scratch: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import pickle
@@ -70,6 +71,7 @@ class ItemRun:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
                 self._note("the test", pytest.ExceptionInfo.from_exception(error))
+        gc.disable()  # the process ends with its answer
         with without_soft_limit():
             report = self._measure()
         has_snapshot, snapshot_error = self._snapshot
