@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from .parts import Decoder
 from .shape import Shape
+from .tensor_plans import llama_plan
 
 #: Llama 3's (arXiv:2407.21783, table 3).
 _THETA = 500_000.0
@@ -163,6 +168,12 @@ class Llama(nn.Module):
     def recompute_layers(self) -> None:
         """Keep each layer's input alone; backward computes the layer again."""
         self._recomputes = True
+
+    def decoder(self) -> Decoder:
+        """Itself, as the steps of recipes see it."""
+        head: Any = self.head
+        plan = partial(llama_plan, self)
+        return Decoder(self, self.layers, self.hidden, self, self.loss, head, self.recompute_layers, plan)
 
 
 def next_token_loss(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -19,7 +19,6 @@ from .layout import built, laid_out, shared_out
 from .llama import Llama, next_token_loss
 from .optimizers import optimizer_class
 from .parts import Decoder
-from .plain_decoder import decoder_of_llama
 from .program import STEPS, TYPES
 from .shape import Shape, shape_of
 
@@ -57,7 +56,7 @@ def _stage(job: Job, shape: Shape, mesh: DeviceMesh, number: int, count: int) ->
 
     def build() -> Decoder:
         llama = Llama(shape, is_eager=job.attention == "eager", stage=layers)
-        return decoder_of_llama(llama.to(TYPES[job.precision.parameters]))
+        return llama.to(TYPES[job.precision.parameters]).decoder()
 
     decoder = built(build, job, mesh)
     laid_out(decoder, job, mesh)

@@ -7,20 +7,17 @@ from typing import Any
 import torch
 
 from ..scenarios.job import Generation, Job, Model
-from .attention import attention_backend
 from .llama import Cache, Llama
 from .parts import Decoder
 from .pipeline import train_stages
-from .plain_decoder import decoder_of_llama
-from .program import STATIC_TOKENS, TYPES, begin, job_of_program
-from .running import run
+from .program import STATIC_TOKENS, TYPES, begin
+from .running import run, run_program
 from .shape import shape_of
 
 
 def decoder_of(job: Job, model: Model, number_type: torch.dtype) -> Decoder:
     """The decoder of ``model``, where ``torch.device`` says."""
-    llama = Llama(shape_of(model), is_eager=job.attention == "eager").to(number_type)
-    return decoder_of_llama(llama)
+    return Llama(shape_of(model), is_eager=job.attention == "eager").to(number_type).decoder()
 
 
 @torch.inference_mode()
@@ -42,10 +39,12 @@ def generate(job: Job, generation: Generation) -> None:
         tokens = head(hidden[:, -1:]).argmax(-1)
 
 
+def _steps(job: Job) -> None:
+    if job.degrees.pipeline_parallel_degree > 1 and (mesh := begin(job.degrees)) is not None:
+        train_stages(job, mesh)
+    else:
+        run(job, decoder_of, generate)
+
+
 if __name__ == "__main__":
-    job = job_of_program()
-    with attention_backend(job.attention):
-        if job.degrees.pipeline_parallel_degree > 1 and (mesh := begin(job.degrees)) is not None:
-            train_stages(job, mesh)
-        else:
-            run(job, decoder_of, generate)
+    run_program(_steps)

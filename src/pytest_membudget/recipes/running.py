@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..scenarios.job import Generation, Job, Model
 from .layout import built, laid_out, shared_out
 from .objectives import Distillation, NextToken
 from .parts import Decoder
-from .program import TYPES, begin
+from .program import TYPES, begin, job_of_program
 from .training import train
 
 #: Makes a decoder of a model, its parameters of a type, where ``torch.device`` says.
 MakeDecoder = Callable[[Job, Model, torch.dtype], Decoder]
+
+#: torch's attention kernels that a job may name; it chooses one of them else.
+_BACKENDS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+
+
+def run_program(steps: Callable[[Job], None]) -> None:
+    """Take the ``steps`` of the command line's job, with the attention that it names."""
+    job = job_of_program()
+    named = _BACKENDS.get(job.attention)
+    with sdpa_kernel(named) if named is not None else contextlib.nullcontext():
+        steps(job)
 
 
 def run(job: Job, decoder_of: MakeDecoder, generate: Callable[[Job, Generation], None]) -> None:

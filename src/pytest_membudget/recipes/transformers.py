@@ -11,10 +11,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Stat
 
 from ..assumptions import assume
 from ..scenarios.job import Generation, Job, Model
-from .attention import attention_backend
 from .parts import Decoder
-from .program import STATIC_TOKENS, TYPES, job_of_program
-from .running import run
+from .program import STATIC_TOKENS, TYPES
+from .running import run, run_program
 from .tensor_plans import hugging_face_plan
 
 
@@ -76,6 +75,4 @@ def generate(job: Job, generation: Generation) -> None:
 
 
 if __name__ == "__main__":
-    job = job_of_program()
-    with attention_backend(job.attention):
-        run(job, decoder_of, generate)
+    run_program(lambda job: run(job, decoder_of, generate))
