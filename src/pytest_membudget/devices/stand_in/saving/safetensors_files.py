@@ -46,7 +46,7 @@ def install_safetensors(following: Following) -> None:
 
 
 def _install_reading(following: Following, package: Any) -> None:
-    package.safe_open = opening(following, package.safe_open)
+    package.safe_open = opening(following, package)
 
 
 def _install(following: Following, module: Any) -> None:

@@ -6,7 +6,6 @@ from ..values.following import Following
 from .distributed_files import install_distributed
 from .old_files import install_old_files
 from .safetensors_files import install_safetensors
-from .safetensors_loading import install_loading
 from .zip_files import install_zip_files
 
 
@@ -18,5 +17,4 @@ def install_saving(following: Following) -> None:
     install_zip_files(following)
     install_old_files(following)
     install_distributed(following)
-    install_loading()
     install_safetensors(following)
