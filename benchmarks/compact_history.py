@@ -13,8 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.allocator.history import BlockState, DeviceHistory, Frames, HistoryEvent, SegmentState
-from pytest_membudget.allocator.settings import AllocatorSettings
+from pytest_membudget.allocator.history import (
+    AllocatorSettings,
+    BlockState,
+    DeviceHistory,
+    Frames,
+    HistoryEvent,
+    SegmentState,
+)
 from pytest_membudget.histories.places import (
     BACKWARD,
     NOWHERE,
@@ -80,10 +86,10 @@ def load_history(path: Path) -> list[DeviceHistory]:
     settings = AllocatorSettings(is_set or any(segment["is_expandable"] for segment in content["segments"]))
     histories = []
     for device, trace in enumerate(content["traces"]):
-        events = tuple(HistoryEvent(*event) for event in trace)
+        events = tuple(HistoryEvent(*event[:3]) for event in trace)
         segments = tuple(_segment_state(entry) for entry in content["segments"] if entry["device"] == device)
         if events:
-            histories.append(DeviceHistory(device, events, segments, settings))
+            histories.append(DeviceHistory(events, segments, settings))
     return histories
 
 
@@ -144,8 +150,6 @@ def _segment_state(entry: Mapping[str, Any]) -> SegmentState:
     return SegmentState(
         address=entry["address"],
         size_bytes=entry["total_size"],
-        stream=entry["stream"],
-        is_small=entry["segment_type"] == "small",
         is_expandable=entry["is_expandable"],
         blocks=tuple(BlockState(*block) for block in entry["blocks"]),
     )

@@ -12,12 +12,12 @@ from pytest_membudget.allocator.history import (
     ACTIVE_ALLOCATED,
     ACTIVE_PENDING_FREE,
     INACTIVE,
+    AllocatorSettings,
     BlockState,
     DeviceHistory,
     HistoryEvent,
     SegmentState,
 )
-from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.allocator.starting import start_of
 from pytest_membudget.units import MIB
 
@@ -132,9 +132,9 @@ def test_less_than_1_mib_in_front_of_a_large_block_is_the_rest_of_the_one_before
 
 
 def history(events, *blocks, **settings):
-    segment = SegmentState(0, 20 * MIB, 0, False, False, tuple(BlockState(*block) for block in blocks))
-    events = tuple(HistoryEvent(action, address, size, 0) for action, address, size in events)
-    return DeviceHistory(0, events, (segment,), AllocatorSettings(**settings))
+    segment = SegmentState(0, 20 * MIB, False, tuple(BlockState(*block) for block in blocks))
+    events = tuple(HistoryEvent(action, address, size) for action, address, size in events)
+    return DeviceHistory(events, (segment,), AllocatorSettings(**settings))
 
 
 def test_undoing_all_of_a_history_from_empty_leaves_nothing():

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pytest_membudget.allocator.history import (
     ACTIVE_ALLOCATED,
     INACTIVE,
+    AllocatorSettings,
     BlockState,
     DeviceHistory,
     HistoryEvent,
     SegmentState,
 )
-from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.commands.main import main
 from pytest_membudget.histories.comparison import Allocation, differences, sides
 
@@ -29,10 +29,10 @@ def snapshot(*requests):
     for mib, stack, freed in requests:
         address += 1024 * MIB
         made = ["segment_alloc", "alloc", *(["free_requested", "free_completed"] if freed else [])]
-        events += [HistoryEvent(action, address, mib * MIB, 0, frames=stack) for action in made]
+        events += [HistoryEvent(action, address, mib * MIB, frames=stack) for action in made]
         block = BlockState(address, mib * MIB, mib * MIB, INACTIVE if freed else ACTIVE_ALLOCATED)
-        segments.append(SegmentState(address, mib * MIB, 0, False, False, (block,)))
-    return DeviceHistory(0, tuple(events), tuple(segments), AllocatorSettings())
+        segments.append(SegmentState(address, mib * MIB, False, (block,)))
+    return DeviceHistory(tuple(events), tuple(segments), AllocatorSettings())
 
 
 def test_what_both_have_is_no_difference():
@@ -72,7 +72,7 @@ def test_the_peak_of_what_is_reserved_counts_whole_segments():
 def test_memory_of_before_the_history_counts():
     """The window has the second request, and the free of the first: 60 MiB and 20 MiB at its peak."""
     whole = snapshot((20, LINE, False), (60, LINE, False))
-    freed = HistoryEvent("free_requested", 1024 * MIB, 20 * MIB, 0)
+    freed = HistoryEvent("free_requested", 1024 * MIB, 20 * MIB)
     first, second = whole.segments
     after = replace(first, blocks=(replace(first.blocks[0], state=INACTIVE),))
     window = replace(whole, events=(*whole.events[2:], freed), segments=(after, second))

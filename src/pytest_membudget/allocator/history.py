@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from .settings import AllocatorSettings
-
 ACTIVE_ALLOCATED: Final = "active_allocated"
 """In use. The states are spelled as ``torch.cuda.memory._snapshot`` spells them."""
 
@@ -36,7 +34,6 @@ class HistoryEvent(NamedTuple):
     action: str
     address: int
     size_bytes: int
-    stream: int
     text: str = ""
     frames: Frames = ()
 
@@ -57,22 +54,27 @@ class SegmentState:
 
     address: int
     size_bytes: int
-    stream: int
-    is_small: bool
     is_expandable: bool
     blocks: tuple[BlockState, ...] = ()
 
-    @property
-    def end(self) -> int:
-        """The address behind it."""
-        return self.address + self.size_bytes
+
+@dataclass(frozen=True, slots=True)
+class AllocatorSettings:
+    """The settings that change the blocks of a request (``PYTORCH_ALLOC_CONF``); the defaults are PyTorch's.
+
+    ``roundup_power2_divisions``: the divisions of one power of two after the other, the first for 1 MiB
+    and less, the last for its own and more; empty: off.
+    """
+
+    expandable_segments: bool = False
+    roundup_power2_divisions: tuple[int, ...] = ()
+    max_split_size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHistory:
     """One device: its events, oldest first, its segments after them, and the settings they obeyed."""
 
-    device: int
     events: tuple[HistoryEvent, ...]
     segments: tuple[SegmentState, ...]
     settings: AllocatorSettings

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..allocator.history import BlockState, DeviceHistory, HistoryEvent, SegmentState
-from ..allocator.settings import AllocatorSettings
+from ..allocator.history import AllocatorSettings, BlockState, DeviceHistory, HistoryEvent, SegmentState
 from ..errors import UsageMistake
 
 
@@ -81,7 +80,7 @@ def history_in(content: Any, device: int, source: str) -> DeviceHistory:
             "before what is to be recorded"
         )
     segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
-    return DeviceHistory(device, tuple(map(_event, entries)), segments, _settings(content, segments))
+    return DeviceHistory(tuple(map(_event, entries)), segments, _settings(content, segments))
 
 
 def _event(entry: Mapping[str, Any]) -> HistoryEvent:
@@ -90,7 +89,6 @@ def _event(entry: Mapping[str, Any]) -> HistoryEvent:
         str(entry["action"]),
         _number(address),
         _number(entry["size"]),
-        _number(entry["stream"]),
         str(entry.get("user_metadata", "")),
         entry.get("frames") or (),
     )
@@ -131,8 +129,6 @@ def _segment(entry: Mapping[str, Any]) -> SegmentState:
     return SegmentState(
         address=_number(entry["address"]),
         size_bytes=_number(entry["total_size"]),
-        stream=_number(entry["stream"]),
-        is_small=entry["segment_type"] == "small",
         is_expandable=bool(entry.get("is_expandable", False)),
         blocks=tuple(blocks),
     )

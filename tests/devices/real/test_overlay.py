@@ -1,8 +1,7 @@
 """What was seen during a run, laid over the allocator's history of it; histories short enough to follow."""
 
 from pytest_membudget import components
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent, SegmentState
-from pytest_membudget.allocator.settings import AllocatorSettings
+from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent, SegmentState
 from pytest_membudget.devices.real.overlay import overlay
 from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
 from pytest_membudget.tracking.ledger import Ledger
@@ -18,14 +17,14 @@ LINE = [{"filename": "/r/model.py", "line": 5, "name": "forward"}]
 def born(address, state, mib=20, frames=LINE):
     """A request in a segment of its own."""
     return [
-        HistoryEvent("segment_alloc", address * 1024 * MIB, mib * MIB, 0, frames=frames),
-        HistoryEvent("alloc", address * 1024 * MIB, mib * MIB, 0, text=str(state), frames=frames),
+        HistoryEvent("segment_alloc", address * 1024 * MIB, mib * MIB, frames=frames),
+        HistoryEvent("alloc", address * 1024 * MIB, mib * MIB, text=str(state), frames=frames),
     ]
 
 
 def died(address, mib=20):
     actions = ("free_requested", "free_completed")
-    return [HistoryEvent(action, address * 1024 * MIB, mib * MIB, 0, frames=LINE) for action in actions]
+    return [HistoryEvent(action, address * 1024 * MIB, mib * MIB, frames=LINE) for action in actions]
 
 
 def seen(after, write, *args, at=()):
@@ -35,7 +34,7 @@ def seen(after, write, *args, at=()):
 def ledger(events, states, sightings=(), first_nodes=()):
     made = Ledger()
     overlay(
-        DeviceHistory(0, tuple(events), segments_after(events), AllocatorSettings()),
+        DeviceHistory(tuple(events), segments_after(events), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
         lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames and frames[0]["line"] else None,
         made,
@@ -46,7 +45,7 @@ def ledger(events, states, sightings=(), first_nodes=()):
 def segments_after(events):
     of = {event.address: event for event in events if event.action.startswith("segment_")}
     held = (event for event in of.values() if event.action == "segment_alloc")
-    return tuple(SegmentState(one.address, one.size_bytes, 0, False, False) for one in held)
+    return tuple(SegmentState(one.address, one.size_bytes, False) for one in held)
 
 
 def component_at(made, address):
@@ -187,7 +186,7 @@ def test_memory_that_is_no_tensors_is_a_workspace():
 
 
 def test_memory_that_goes_back_to_the_device_is_no_longer_reserved():
-    events = [*born(1, 0, 64), *died(1, 64), HistoryEvent("segment_free", 1024 * MIB, 64 * MIB, 0)]
+    events = [*born(1, 0, 64), *died(1, 64), HistoryEvent("segment_free", 1024 * MIB, 64 * MIB)]
 
     made = ledger([*events, *born(2, 0, 30)], [OUTSIDE])
 
