@@ -121,7 +121,7 @@ def test_every_figure_of_the_packages_own_file_is_a_field_of_cards():
     path = gpus.resources.files("pytest_membudget.hardware").joinpath("gpus.yaml")
     cards = read_yaml(path, "gpus.yaml").value["cards"].value.values()
 
-    assert {key for card in cards for key in card.value} <= set(CARD.by_name)
+    assert {key for card in cards for key in card.value} == {*CARD.by_name, "properties"}
 
 
 def test_a_session_estimates_on_a_card_of_the_users(session_of):

@@ -34,6 +34,18 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class Properties:
+    """What decides between kernels, not how much memory there is; by default typical."""
+
+    name: str
+    """As the driver gives it."""
+    l2_kib: int = 40 * 1024
+    clock_mhz: int = 1500
+    memory_clock_mhz: int = 5000
+    memory_bus_bits: int = 384
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """One device as PyTorch sees it; the catalogue has every figure's public source."""
 
@@ -47,6 +59,7 @@ class Gpu:
     """SMs."""
     context_bytes: int
     """What one process takes on the card outside PyTorch's allocator; without NCCL."""
+    properties: Properties
     context_confidence: Literal["measured", "typical"]
     """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
     aliases: tuple[str, ...] = ()
@@ -86,7 +99,10 @@ def _known_gpus(own: str) -> Mapping[str, Gpu]:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = resources.files(__package__).joinpath("gpus.yaml").read_text(encoding="utf-8")
     cards: Mapping[str, Any] = yaml.load(text, loader)["cards"]
-    added: Mapping[str, Any] = json.loads(own)
+    added = {
+        name: {"properties": cards.get(name, {}).get("properties", {}), **entry}
+        for name, entry in json.loads(own).items()
+    }
     replaced = {normalised_name(name) for name in added}
     kept = {name: entry for name, entry in cards.items() if normalised_name(name) not in replaced}
     return MappingProxyType({name: _gpu(name, entry) for name, entry in {**kept, **added}.items()})
@@ -118,6 +134,7 @@ def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
         capability=(major, minor),
         multiprocessor_count=entry["multiprocessor_count"],
         context_bytes=entry["context_bytes"],
+        properties=Properties(**{"name": f"NVIDIA {name}", **entry.get("properties", {})}),
         context_confidence=entry.get("context_confidence", "typical"),
         aliases=tuple(entry.get("aliases", ())),
         contexts=tuple(Context(seen["mib"] * MIB, seen.get("cuda")) for seen in entry.get("contexts", ())),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_membudget.devices.stand_in.card_figures import figures_of
+from pytest_membudget.devices.stand_in.card_figures import limits_of
 from pytest_membudget.hardware.gpus import find_gpu, load_gpus
-from pytest_membudget.units import GIB, MIB
+from pytest_membudget.units import GIB, KIB, MIB
 
 
 def what_torch_sees():
@@ -26,7 +26,7 @@ def what_torch_sees():
 
 @pytest.mark.parametrize("name", ["T4", "A100-80GB", "B200-180GB"])
 def test_torch_sees_the_catalogues_card(stand_in, name):
-    gpu, figures = find_gpu(name), figures_of(find_gpu(name))
+    gpu, limits = find_gpu(name), limits_of(find_gpu(name))
 
     seen = stand_in(what_torch_sees, gpu=name)
 
@@ -36,10 +36,10 @@ def test_torch_sees_the_catalogues_card(stand_in, name):
         "total_bytes": gpu.total_bytes,
         "capability": list(gpu.capability),
         "multiprocessor_count": gpu.multiprocessor_count,
-        "shared_bytes": figures.shared_bytes_per_block_optin,
-        "l2_bytes": figures.l2_bytes,
-        "threads": figures.threads_per_multiprocessor,
-        "name": figures.name,
+        "shared_bytes": limits.block_shared_kib * KIB,
+        "l2_bytes": gpu.properties.l2_kib * KIB,
+        "threads": limits.threads,
+        "name": gpu.properties.name,
     }
 
 
@@ -96,6 +96,6 @@ def test_cards_of_one_process_are_counted_apart(stand_in):
 def test_every_card_of_the_catalogue_has_figures_of_its_own_name():
     cards = load_gpus().values()
 
-    names = {figures_of(gpu).name for gpu in cards}
+    names = {gpu.properties.name for gpu in cards}
 
     assert len(names) == len(cards) > 10

@@ -10,10 +10,10 @@ from typing import Final
 
 from ...cache.store import cache_folder
 from ...hardware.gpus import Gpu
-from ...units import GIB
+from ...units import GIB, KIB
 from ..torch_build.build import TorchBuild, environments_torch
 from .building import NAMED, Built
-from .card_figures import figures_of, peers_of
+from .card_figures import limits_of, peers_of
 from .linked.libraries import NOTHING_LINKED, linked_libraries
 
 CARDS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CARDS"
@@ -33,21 +33,21 @@ def cards_text(gpu: Gpu, count: int = 1, *, unlimited: bool = False) -> str:
 
     ``unlimited``: more than the card has can be allocated, for what only asks how much is needed.
     """
-    figures = figures_of(gpu)
+    properties, limits = gpu.properties, limits_of(gpu)
     values = {
-        "name": figures.name,
+        "name": properties.name,
         "total_bytes": gpu.total_bytes,
         "major": gpu.capability[0],
         "minor": gpu.capability[1],
         "multiprocessors": gpu.multiprocessor_count,
-        "shared_bytes_per_block_optin": figures.shared_bytes_per_block_optin,
-        "shared_bytes_per_multiprocessor": figures.shared_bytes_per_multiprocessor,
-        "l2_bytes": figures.l2_bytes,
-        "threads_per_multiprocessor": figures.threads_per_multiprocessor,
-        "blocks_per_multiprocessor": figures.blocks_per_multiprocessor,
-        "clock_khz": figures.clock_khz,
-        "memory_clock_khz": figures.memory_clock_khz,
-        "memory_bus_bits": figures.memory_bus_bits,
+        "shared_bytes_per_block_optin": limits.block_shared_kib * KIB,
+        "shared_bytes_per_multiprocessor": limits.shared_kib * KIB,
+        "l2_bytes": properties.l2_kib * KIB,
+        "threads_per_multiprocessor": limits.threads,
+        "blocks_per_multiprocessor": limits.blocks,
+        "clock_khz": properties.clock_mhz * 1000,
+        "memory_clock_khz": properties.memory_clock_mhz * 1000,
+        "memory_bus_bits": properties.memory_bus_bits,
         "peers": peers_of(gpu),
         "context_bytes": gpu.context_bytes,
         "capacity_bytes": UNLIMITED_BYTES if unlimited else gpu.usable_bytes,
