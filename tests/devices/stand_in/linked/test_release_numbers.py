@@ -75,11 +75,3 @@ def test_an_installed_library_says_its_own_release(torch_folder):
         == release_numbers(torch_folder, {})
         != ReleaseNumbers(0, 0, 0)
     )
-
-
-def test_numbers_are_written_and_read():
-    numbers = ReleaseNumbers(130101, 22907, 92000)
-
-    assert ReleaseNumbers.from_json(numbers.to_json()) == numbers
-    with pytest.raises(KeyError):
-        ReleaseNumbers.from_json({"cublas": 1})

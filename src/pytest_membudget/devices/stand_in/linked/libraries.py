@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ....errors import UsageMistake
 from ..building import Built, CannotBuild
 from ..keeping import CannotKeep, kept_folder
 from .elf_reader import NotSharedObject, defined_functions, needed_symbols, read_shared_object
@@ -37,7 +38,7 @@ class LinkedLibraries:
     releases: ReleaseNumbers
 
 
-NOTHING_LINKED: Final = LinkedLibraries((), ReleaseNumbers())
+NOTHING_LINKED: Final = LinkedLibraries((), ReleaseNumbers(0, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ def _read_list(folder: Path) -> LinkedLibraries | None:
     try:
         read: Any = json.loads((folder / _LIST).read_text(encoding="utf-8"))
         paths = tuple(folder / _file_name(soname) for soname in read["libraries"])
-        releases = ReleaseNumbers.from_json(read["releases"])
-    except (OSError, ValueError, KeyError, TypeError):
+        releases = ReleaseNumbers.from_json(read["releases"], checked=True)
+    except (OSError, ValueError, KeyError, TypeError, UsageMistake):
         return None
     return LinkedLibraries(paths, releases) if all(path.is_file() for path in paths) else None

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from ....json_object import JsonObject
 
 #: An exact requirement: ``nvidia-cudnn-cu13==9.20.0.48``, ``cuda-toolkit[cublas,cudart]==13.0.3``.
 _EXACT: Final = re.compile(r"([a-z-]+?)(?:-cu\d+)?(?:\[[^]]*\])?==(\d+(?:\.\d+)*)")
@@ -38,21 +40,12 @@ _NCCL_NUMBER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseNumbers:
+class ReleaseNumbers(JsonObject):
     """As a library's own function gives it, major * 10000 + minor * 100 + patch; 0 where it is not known."""
 
-    cublas: int = 0
-    nccl: int = 0
-    cudnn: int = 0
-
-    def to_json(self) -> dict[str, int]:
-        """The numbers by name."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> ReleaseNumbers:
-        """What ``to_json`` gave. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else."""
-        return cls(**{name: int(value[name]) for name in ("cublas", "nccl", "cudnn")})
+    cublas: int
+    nccl: int
+    cudnn: int
 
 
 def release_numbers(torch: Path, installed: Mapping[str, Path]) -> ReleaseNumbers:
@@ -93,17 +86,9 @@ def _asked(code: str, installed: Mapping[str, Path], beginning: str) -> int:
     path = next((path for soname, path in installed.items() if soname.startswith(beginning)), None)
     if path is None:
         return 0
-    command: Iterable[str] = [sys.executable, "-I", "-S", "-c", code, str(path)]
+    command = [sys.executable, "-I", "-S", "-c", code, str(path)]
+    plain = {"PATH": "/usr/bin:/bin"}  # with nothing preloaded
     try:
-        # in a separate process, with nothing preloaded
-        done = subprocess.run(
-            list(command),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={"PATH": "/usr/bin:/bin"},
-        )
-        return int(done.stdout)
+        return int(subprocess.run(command, capture_output=True, timeout=120, check=False, env=plain).stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return 0
