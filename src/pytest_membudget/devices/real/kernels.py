@@ -137,6 +137,15 @@ def tensor_positions(operator: Any) -> tuple[int, ...]:
     )
 
 
+def written_arguments(operator: Any) -> list[tuple[int, str]]:
+    """Positions and names of the arguments that ``operator`` writes to."""
+    return [
+        (position, argument.name)
+        for position, argument in enumerate(operator._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+
+
 _made: dict[tuple[type, Any], torch.Tensor] = {}
 
 

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
+from ...real.kernels import argument, operator_of, written_arguments
 from ..values.following import Following
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
 from .kernel_calls import KernelCall
@@ -47,11 +48,11 @@ class HollowTensors:
     def install(self) -> None:
         """Replace what fills; make what ``follow_operators`` needs, once for all forks of this process."""
         for name in NAMES:
-            if _is_known(name):
-                fill = self._seen(_overload(name), self._fills.replacement(name, kernel_of(name)))
+            if torch._C._dispatch_has_kernel(f"aten::{name}"):
+                fill = self._seen(_operator(name), self._fills.replacement(name, kernel_of(name)))
                 self._replace(name, self._seen_by_host(fill))
         for name in computing_operators():
-            operator, kernel = _overload(name), kernel_of(name)
+            operator, kernel = _operator(name), kernel_of(name)
             if name in READS:
                 function = self._reading(operator, kernel)
             elif is_sized_by_data(operator):
@@ -120,7 +121,7 @@ class HollowTensors:
 
     def _computing(self, operator: Any, compute: KernelCall) -> Kernel:
         count = self._memory.hollow_blocks
-        written = _written_arguments(operator)
+        written = written_arguments(operator)
         writes_out, scales = _writes_out(operator._schema), operator in _SCALING
 
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -133,7 +134,7 @@ class HollowTensors:
             reason = self._reason((args, kwargs))
             if not reason:
                 return compute(keys, args, kwargs)
-            targets = [_argument(index, name, args, kwargs) for index, name in written]
+            targets = [argument(args, kwargs, index, name) for index, name in written]
             if writes_out and not _fit(operator, targets, args):  # they may have to be resized
                 results = compute(keys, args, kwargs)
             else:
@@ -184,7 +185,7 @@ def _computing() -> Iterator[str]:
             continue
         if not torch._C._dispatch_has_kernel_for_dispatch_key(qualified, "CPU"):
             continue
-        schema = _overload(name)._schema
+        schema = _operator(name)._schema
         takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
         if takes_tensors and not _gives_views(schema):
             yield name
@@ -208,32 +209,14 @@ def _fit(operator: Any, targets: list[Any], args: Any) -> bool:
     return all(target.shape == shape for target in targets)
 
 
-def _is_known(name: str) -> bool:
-    return bool(torch._C._dispatch_has_kernel(f"aten::{name}"))
+def _operator(name: str) -> Any:
+    return operator_of(f"aten::{name}")
 
 
 @cache
 def kernel_of(name: str) -> KernelCall:
     """PyTorch's own kernel for host tensors of the operator ``name`` in ``aten``."""
-    return KernelCall(_overload(name), torch.library.get_kernel(f"aten::{name}", torch._C.DispatchKey.CPU))
-
-
-def _overload(name: str) -> Any:
-    packet, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet), overload or "default")
-
-
-def _written_arguments(operator: Any) -> list[tuple[int, str]]:
-    arguments = enumerate(operator._schema.arguments)
-    return [
-        (index, argument.name)
-        for index, argument in arguments
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-
-
-def _argument(index: int, name: str, args: Any, kwargs: Any) -> Any:
-    return kwargs[name] if name in kwargs else args[index] if index < len(args) else None
+    return KernelCall(_operator(name), torch.library.get_kernel(f"aten::{name}", torch._C.DispatchKey.CPU))
 
 
 def _returned(operator: Any, targets: list[Any]) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...real.kernels import written_arguments
 from .card_storages import Scalar
 from .drawing import drawing_of
 from .known_values import KnownValues
@@ -121,7 +122,7 @@ class _Writes:
         self._operator = operator
         self._can_run = can_run
         self._draw = draw
-        self._written = _written_arguments(operator)
+        self._written = written_arguments(operator)
         self._overwrites = operator in _OVERWRITES
         self._value_at = _OVERWRITES.get(operator)
         self._decides = _DECIDES.get(operator)
@@ -259,11 +260,3 @@ def _overwrite(known: KnownValues, args: Sequence[Any], value_at: int | None) ->
         known.note(target, values.flatten()[0].to(target.dtype).item(), assumed=assumed)
     else:
         known.forget(target)
-
-
-def _written_arguments(operator: Any) -> list[tuple[int, str]]:
-    return [
-        (position, argument.name)
-        for position, argument in enumerate(operator._schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]

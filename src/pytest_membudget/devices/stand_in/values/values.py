@@ -13,7 +13,7 @@ from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
 from .kernels import Kernels
-from .one_hot import OneHot
+from .one_hot import follow_one_hot
 from .reads import Reads, install_elapsed_time, install_isclose
 from .refusals import refused
 from .variants import VARIANT
@@ -33,7 +33,7 @@ class Values:
     def install(self) -> None:
         """Follow PyTorch's CUDA kernels from here on."""
         self._kernels.register()
-        self._one_hot = OneHot(self.following.shapes).register()
+        self._one_hot = follow_one_hot(self.following.shapes)
         install_isclose(self.following.known)
         install_elapsed_time(self.following.reads)
         # nobody knows whether what a network gives is a valid parameter; a healthy run's is
