@@ -72,8 +72,8 @@ def write_history(path: Path, history: Mapping[str, Any]) -> int:
     return len(packed)
 
 
-def load_history(path: Path) -> list[DeviceHistory]:
-    """The devices in a ``.json.gz`` that had any events.
+def load_history(path: Path) -> dict[int, DeviceHistory]:
+    """The devices in a ``.json.gz`` that had any events, by their numbers.
 
     The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
     ``[action, address, size, stream]``) and ``segments`` as in a snapshot, with their ``blocks`` as
@@ -84,18 +84,18 @@ def load_history(path: Path) -> list[DeviceHistory]:
         content = json.load(stream)
     is_set = "expandable_segments:True" in (content["settings"] or "")
     settings = AllocatorSettings(is_set or any(segment["is_expandable"] for segment in content["segments"]))
-    histories = []
+    histories = {}
     for device, trace in enumerate(content["traces"]):
         events = tuple(HistoryEvent(*event[:3]) for event in trace)
         segments = tuple(_segment_state(entry) for entry in content["segments"] if entry["device"] == device)
         if events:
-            histories.append(DeviceHistory(events, segments, settings))
+            histories[device] = DeviceHistory(events, segments, settings)
     return histories
 
 
 def read_snapshot(path: Path) -> DeviceHistory:
     """The history with stacks that say operator and place, and no more, to be compared."""
-    history = load_history(path)[-1]
+    *_, history = load_history(path).values()
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         content = json.load(stream)
     distinct: dict[tuple[int, int], Frames] = {}

@@ -32,8 +32,7 @@ def recorded_devices():
 
 
 def recorded(file, device):
-    (history,) = (one for one in load(RECORDED / file) if one.device == device["device"])
-    return history
+    return load(RECORDED / file)[device["device"]]
 
 
 every_recorded_device = pytest.mark.parametrize(("file", "device"), recorded_devices())

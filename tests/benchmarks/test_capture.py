@@ -86,7 +86,7 @@ def test_a_step_is_stored_with_what_it_ran_on(tiny):
 @pytest.mark.parametrize("name", ["trained", "held"])
 def test_the_compact_history_replays_to_the_stored_peaks(tiny, name):
     _, _, found = tiny
-    (history,) = load_history(found[name].history)
+    (history,) = load_history(found[name].history).values()
 
     played = play(history)
 

@@ -62,13 +62,14 @@ def run(device, module, order):
     device.begin(gpu, limited=not unlimited, **order["ranks"])
     value = body(*order["args"])
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
+    (ranks, caveats), exchange = device.representatives(), device.exchange()
     return {
         "value": value,
         "report": report.to_json(),
-        "representatives": device.representative_ranks(),
-        "rank_assumption": "".join(one.text for one in device.rank_caveats()),
-        "broadcasts": device.broadcasts(),
-        "assumed": device.assumed(),
+        "representatives": ranks,
+        "rank_assumption": "".join(one.text for one in caveats),
+        "broadcasts": exchange.broadcasts,
+        "assumed": exchange.assumed,
     }
 
 

@@ -16,11 +16,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..caveats import HOW, Caveat
 from ..hardware.gpus import Gpu
 from ..memory_report import MemoryReport
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a rank has told the others, and has got from them, with the names that ``Answer`` has for it."""
+
+    broadcasts: str = ""
+    """What it has broadcast and given to the others."""
+    has_exchanged: bool = False
+    """Whether it has sent values to others, or asked for theirs; else it needs none of them."""
+    unheard: tuple[int, ...] = ()
+    """The ranks whose values may decide what it did, and of which it got nothing."""
+    assumed: str = ""
+    """What was taken for all that those ranks send, as JSON by rank; empty if others rest on it."""
+    has_met: bool = False
+    """Whether the test has asked for a process group, or for a collective."""
 
 
 class Device(ABC):
@@ -66,7 +83,7 @@ class Device(ABC):
         """Begin a test on ``gpu``. ``limited``: out of memory is raised where the card would.
 
         With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun;
-        ``received``: the results of ``broadcasts`` on ranks that ran before, as JSON by rank.
+        ``received``: the ``broadcasts`` of ranks that ran before, as JSON by rank.
         """
 
     def vary(self, variant: int, steady: Sequence[str]) -> None:  # noqa: B027 - a real card has real data
@@ -102,33 +119,15 @@ class Device(ABC):
         """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
         return None
 
-    def representative_ranks(self) -> list[int]:
-        """After rank 0's run: the other ranks that must be run, so that the worst is known."""
-        return []
+    def exchange(self) -> Exchange:
+        """What this rank has told the others, and has got from them; nothing of one that is alone."""
+        return Exchange()
 
-    def broadcasts(self) -> str:
-        """What this rank has broadcast and given to the others."""
-        return ""
-
-    def has_exchanged(self) -> bool:
-        """Whether this rank has sent values to others, or asked for theirs; else it needs none of them."""
-        return False
-
-    def unheard(self) -> list[int]:
-        """The ranks whose values may decide what this one did, and of which it got nothing."""
-        return []
-
-    def assumed(self) -> str:
-        """What was taken for all that those ranks send, as JSON by rank; empty if others rest on it."""
-        return ""
-
-    def has_met(self) -> bool:
-        """Whether the test has asked for a process group, or for a collective."""
-        return False
-
-    def rank_caveats(self) -> list[Caveat]:
-        """What is assumed of the ranks that are not run; empty if all are."""
-        return []
+    def representatives(self) -> tuple[list[int], list[Caveat]]:
+        """After rank 0's run: the other ranks that must be run, so that the worst is known; and what is
+        assumed of those that are not run.
+        """
+        return [], []
 
 
 def context_caveats(gpu: Gpu, metric: str, *, limited: bool) -> list[Caveat]:

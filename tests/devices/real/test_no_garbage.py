@@ -19,7 +19,7 @@ def objects_made(work):
 
 
 def test_sightings_are_no_objects_until_they_are_asked_for():
-    log = RunLog(lambda text: None, lambda tensor: 0)
+    log = RunLog(lambda text: None)
 
     def note():
         for number in range(1000):
@@ -33,7 +33,7 @@ def test_sightings_are_no_objects_until_they_are_asked_for():
 
 def test_states_that_come_again_are_one_object():
     told = []
-    log = RunLog(told.append, lambda tensor: 0)
+    log = RunLog(told.append)
 
     def enter():
         for _ in range(500):

@@ -196,7 +196,7 @@ def test_memory_that_goes_back_to_the_device_is_no_longer_reserved():
 
 def test_a_state_that_is_renewed_has_another_number():
     told = []
-    log = RunLog(told.append, lambda tensor: 0)
+    log = RunLog(told.append)
     log.enter(INSIDE)
     log.renew()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,8 +14,7 @@ from ...memory_report import MemoryReport, PeakBytes
 from ...tracking.summary import memory_report
 from ..contract import Device
 from .kernels import follow_kernels
-from .recorded_run import RecordedRun
-from .run_log import storage_address
+from .recorded_run import RecordedRun, RunResult
 
 
 def made_for(order: Mapping[str, Any]) -> RealCudaDevice:
@@ -33,16 +32,39 @@ def is_stand_in_loaded() -> bool:
     return hasattr(ctypes.CDLL(None), "stand_in_set_cards")
 
 
-class RealCudaDevice(Device):
+class RecordedDevice(Device):
+    """What both devices have: the allocator's record of one test."""
+
+    def __init__(self) -> None:
+        self._run = RecordedRun()
+        self._content: dict[str, Any] | None = None
+
+    def imported_bytes(self) -> int:
+        """Device memory that was allocated while modules were imported, and is still held."""
+        return torch.cuda.memory_allocated() if torch.cuda.is_initialized() else 0
+
+    def body_ended(self) -> None:
+        """Note that the test's body has ended, and its fixtures have not."""
+        self._run.body_ended()
+
+    def _end_run(self, *, records: bool) -> RunResult:
+        recorded = self._run.end(records=records)
+        self._content = recorded.snapshot
+        return recorded
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
+        return self._content
+
+
+class RealCudaDevice(RecordedDevice):
     """Measures one test on the current device, which is the process's only one."""
 
     name = "CUDA"
     is_there = True
 
-    def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
-        """``address_of``: the address of a tensor's storage in the allocator's history."""
-        self._run = RecordedRun(address_of)
-        self._content: dict[str, Any] | None = None
+    def __init__(self) -> None:
+        super().__init__()
         self._collectives: object = None  # they are followed as long as these are referenced
         self._kernels: object = None
 
@@ -68,10 +90,6 @@ class RealCudaDevice(Device):
             "total_bytes": properties.total_memory,
         }
 
-    def imported_bytes(self) -> int:
-        """Device memory that was allocated while modules were imported, and is still held."""
-        return torch.cuda.memory_allocated() if self.is_awake else 0
-
     def begin(self, gpu: Gpu | None = None, *, limited: bool = False, **place: object) -> None:
         """Begin a test; recording begins now at the latest.
 
@@ -93,14 +111,9 @@ class RealCudaDevice(Device):
         )
         install_gathered(note, observer.see_gradient)
 
-    def body_ended(self) -> None:
-        """Note that the test's body has ended, and its fixtures have not."""
-        self._run.body_ended()
-
     def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:
         """End the test and its fixtures, and return its report."""
-        recorded = self._run.end(records=records)
-        self._content = recorded.snapshot
+        recorded = self._end_run(records=records)
         outside_bytes = _outside_bytes(recorded.stats)
         return memory_report(
             recorded.ledger,
@@ -112,10 +125,6 @@ class RealCudaDevice(Device):
             device="cuda",
             peaks=allocators_peaks(recorded.stats, outside_bytes),
         )
-
-    def snapshot(self) -> dict[str, Any] | None:
-        """``torch.cuda.memory._snapshot`` at the end of the run; None without ``records``."""
-        return self._content
 
 
 def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:

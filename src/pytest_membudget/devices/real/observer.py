@@ -36,15 +36,10 @@ _HAS_HOOK: Final = "membudget"
 class RunObserver(Hooks):
     """Passes the step's state to the allocator (``set_metadata``), and records what storages are for."""
 
-    def __init__(
-        self,
-        set_metadata: Callable[[str], object],
-        address_of: Callable[[torch.Tensor], int],
-        source: SourceFinder,
-    ) -> None:
+    def __init__(self, set_metadata: Callable[[str], object], source: SourceFinder) -> None:
         """``source``: finds the user's line that calls a backward."""
         self._source = source
-        self.log = RunLog(set_metadata, address_of)
+        self.log = RunLog(set_metadata)
         #: has the notes of tensors on the host, and of the run
         self.host_note: Note = lambda write, tensors, *args: None
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)

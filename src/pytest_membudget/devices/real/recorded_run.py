@@ -21,7 +21,7 @@ from ...tracking.timeline import Lives
 from .bodys_history import BodysHistory, record_run
 from .observer import RunObserver
 from .overlay import overlay
-from .run_log import RunLog, storage_address
+from .run_log import RunLog
 from .shown_snapshot import Purposes, show_in
 
 
@@ -43,15 +43,14 @@ class RunResult:
 class RecordedRun:
     """Records the work of this process on its current device, from ``begin`` to ``end``."""
 
-    def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
-        """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
+    def __init__(self) -> None:
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
         self._is_observed = self._has_begun = False
         self._history = BodysHistory(self._begun_log)
         self._set_memory_metadata = torch.cuda.memory._set_memory_metadata  # PyTorch's, not the body's
         #: the observer of the run
-        self.observer = RunObserver(self._set_metadata, address_of, self.source)
+        self.observer = RunObserver(self._set_metadata, self.source)
         self._began = 0.0
 
     def install(self) -> None:

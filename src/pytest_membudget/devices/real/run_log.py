@@ -96,10 +96,7 @@ class RunLog:
     earlier than without, and with it reference cycles that hold a test's tensors.
     """
 
-    def __init__(
-        self, set_metadata: Callable[[str], object], address_of: Callable[[torch.Tensor], int]
-    ) -> None:
-        """``address_of``: where a tensor's storage lies, as the history has it."""
+    def __init__(self, set_metadata: Callable[[str], object]) -> None:
         self.states: list[State] = []
         self.outermost: set[str] = set()
         self._first_nodes = array("Q")
@@ -107,7 +104,6 @@ class RunLog:
         #: of each sighting the state, the method, the numbers of addresses and arguments, and these
         self._fields: list[Any] = []
         self._set_metadata = set_metadata
-        self._address_of = address_of
         self._texts = _Texts()
         self.enter(State(Phase.FORWARD))
 
@@ -140,7 +136,7 @@ class RunLog:
     def note(self, write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
         """A ``Note`` of ``RoleBook``, if the first tensor is on a CUDA device; without any, of the ledger."""
         if not tensors or _on_cuda(tensors[0]):
-            addresses = [self._address_of(tensor) if _on_cuda(tensor) else 0 for tensor in tensors]
+            addresses = [_storage_address(tensor) if _on_cuda(tensor) else 0 for tensor in tensors]
             self._fields += (self.state, write, len(addresses), len(args), *addresses, *args)
 
     def seen(self) -> Seen:
@@ -158,7 +154,7 @@ def _on_cuda(tensor: torch.Tensor) -> bool:
     return tensor.is_cuda and owns_storage(tensor)
 
 
-def storage_address(tensor: torch.Tensor) -> int:
+def _storage_address(tensor: torch.Tensor) -> int:
     """Where ``tensor``'s storage begins; 0 for a tensor without data, as ``torch.export`` traces with.
 
     Without ``untyped_storage()``: autograd does not add in place to a storage that Python has an object of.

@@ -15,12 +15,10 @@ from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...results.answer import NUMBERS
 from ...tracking.summary import memory_report
-from ...tracking.timeline import Lives
 from ...units import gib_text
-from ..contract import Device, context_caveats
-from ..real.device import allocators_peaks
+from ..contract import Exchange, context_caveats
+from ..real.device import RecordedDevice, allocators_peaks
 from ..real.origins import operator_name
-from ..real.recorded_run import RecordedRun
 from .after_fork import allow_cuda_after_fork
 from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.draws import HostDraws
@@ -51,7 +49,7 @@ def made_for(order: Mapping[str, Any]) -> StandInDevice:
 _NO_BACKWARD = "an optimizer was made, and no parameter has got a gradient"
 
 
-class StandInDevice(Device):
+class StandInDevice(RecordedDevice):
     """The cards of one worker process, which is started for one kind and number of them."""
 
     #: as texts call it
@@ -59,14 +57,12 @@ class StandInDevice(Device):
 
     def __init__(self, gpu: Gpu) -> None:
         """``gpu``: the kind of card that the process was started for."""
+        super().__init__()
         self.gpu = gpu
         self._libraries = StandInLibraries()
-        self._run = RecordedRun()
         self._values = Values(self._run.source, self._run.observer)
         self._host = HostTensors(self._values.following, self._run.observer)
         self._draws = HostDraws()
-        self._content: dict[str, Any] | None = None
-        self._lives: Lives | None = None
         self._limited = False
         self._rank = 0
         self._ranks: StandInRanks | None = None
@@ -89,10 +85,6 @@ class StandInDevice(Device):
     def self_check(self) -> None:
         """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
         self_check(self, self.gpu)
-
-    def imported_bytes(self) -> int:
-        """Device memory that was allocated while modules were imported, and is still held."""
-        return torch.cuda.memory_allocated() if torch.cuda.is_initialized() else 0
 
     def refused(self) -> list[str]:
         """What was refused in this process that a GPU would have done, each with its place."""
@@ -127,9 +119,8 @@ class StandInDevice(Device):
 
     def sizes(self) -> dict[int, int]:
         """After a test in which numbers were read: the sizes of its allocations."""
-        if self._lives is None or NUMBERS not in self._values.unknown():
-            return {}
-        return self._lives.most_at_once()
+        lives = self._ended.lives if self._ended is not None else None
+        return lives.most_at_once() if lives is not None and NUMBERS in self._values.unknown() else {}
 
     def reads(self, root: str) -> list[str]:
         """The reads so far of what nobody knows, the most frequent first."""
@@ -159,14 +150,9 @@ class StandInDevice(Device):
         )
         self._ranks.begin()
 
-    def body_ended(self) -> None:
-        """The test's body has ended, and its fixtures have not."""
-        self._run.body_ended()
-
     def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:
         """The test has ended, its fixtures with it: what it took."""
-        recorded = self._run.end(records=records)
-        self._content, self._lives = recorded.snapshot, recorded.lives
+        recorded = self._end_run(records=records)
         nccl = nccl_share(self.gpu, self._ranks.groups.values() if self._ranks is not None else (), metric)
         return memory_report(
             recorded.ledger,
@@ -192,37 +178,23 @@ class StandInDevice(Device):
             lives=recorded.lives,
         )
 
-    def snapshot(self) -> dict[str, Any] | None:
-        """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
-        return self._content
+    def exchange(self) -> Exchange:
+        """What this rank has told the others, and has got from them; nothing of one that is alone."""
+        ranks = self._ranks
+        if ranks is None:
+            return Exchange()
+        return Exchange(
+            ranks.broadcasts(),
+            ranks.has_exchanged(),
+            tuple(ranks.unheard()),
+            ranks.assumed(),
+            ranks.has_met(),
+        )
 
-    def representative_ranks(self) -> list[int]:
-        """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
-        return self._ranks.representative_ranks() if self._ranks is not None else []
-
-    def broadcasts(self) -> str:
-        """What this rank has broadcast and given, as text."""
-        return self._ranks.broadcasts() if self._ranks is not None else ""
-
-    def has_exchanged(self) -> bool:
-        """Whether this rank has sent values to others, or asked for theirs."""
-        return self._ranks is not None and self._ranks.has_exchanged()
-
-    def unheard(self) -> list[int]:
-        """Ranks whose values may decide what this one did, and of which it got nothing."""
-        return self._ranks.unheard() if self._ranks is not None else []
-
-    def assumed(self) -> str:
-        """What was taken for what the ranks send of which this one got nothing, as text."""
-        return self._ranks.assumed() if self._ranks is not None else ""
-
-    def has_met(self) -> bool:
-        """Whether the test has asked for a process group, or for a collective."""
-        return self._ranks is not None and self._ranks.has_met()
-
-    def rank_caveats(self) -> list[Caveat]:
-        """What is taken for granted of the ranks that are no representatives; none if there are none."""
-        return self._ranks.rank_caveats() if self._ranks is not None else []
+    def representatives(self) -> tuple[list[int], list[Caveat]]:
+        """After rank 0's run: the further ranks that must be run, and what is assumed of the rest."""
+        ranks = self._ranks
+        return (ranks.representative_ranks(), ranks.rank_caveats()) if ranks is not None else ([], [])
 
 
 def _forget_compiled_code() -> None:

@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,24 +84,17 @@ class ItemRun:
             unknown=tuple(self._device.unknown()),
             sizes=tuple(sorted(self._device.sizes().items())),
             last_read=self._device.last_read(),
-            broadcasts=self._device.broadcasts(),
-            has_exchanged=self._device.has_exchanged(),
-            unheard=tuple(self._device.unheard()),
-            assumed=self._device.assumed(),
-            has_met=self._device.has_met(),
             has_snapshot=has_snapshot,
             snapshot_error=snapshot_error,
+            **asdict(self._device.exchange()),
         )
         is_first = request.world_size > 1 and request.rank == 0 and answer.outcome == TRACED
         return self._with_representatives(answer) if is_first else answer
 
     def _with_representatives(self, answer: Answer) -> Answer:
         """After rank 0's run: which other ranks must run, and what is assumed of the rest."""
-        return replace(
-            answer,
-            representatives=tuple(self._device.representative_ranks()),
-            rank_caveats=tuple(self._device.rank_caveats()),
-        )
+        ranks, caveats = self._device.representatives()
+        return replace(answer, representatives=tuple(ranks), rank_caveats=tuple(caveats))
 
     def _outcome(self) -> Answer:
         """How the test ended: by an error if the stand-in refused what a card does, caught or not."""
