@@ -4,6 +4,8 @@ first.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -80,19 +82,10 @@ def knobs_for(job: Job, limit_bytes: int, run_bytes: int | None = None) -> tuple
 def largest_micro_batch(job: Job, limit_bytes: int) -> int:
     """The most sequences a micro-batch that stay within ``limit_bytes``; 0 if not even one does."""
 
-    def fits(sequences: int) -> bool:
-        size = peak_bytes_of(replace(job, micro_batch=sequences))
-        return size is not None and size <= limit_bytes
+    def size(sequences: int) -> float:
+        return peak_bytes_of(replace(job, micro_batch=sequences)) or math.inf
 
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while high <= _MOST_SEQUENCES and fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return bisect_right(range(1, _MOST_SEQUENCES + 1), limit_bytes, key=size)
 
 
 def _together(job: Job, limit_bytes: int) -> Change | None:

@@ -12,19 +12,18 @@ from .configs import read_config
 from .decoder import Decoder
 from .shapes import read_shape
 
-#: torchtitan/models/llama3/__init__.py (v0.2.0); ``ffn``: 2/3 of 4 dim, times the multiplier, up to
+
+def _llama3(hidden: int, layers: int, heads: int, intermediate: int) -> Mapping[str, Any]:
+    sizes = {"hidden": hidden, "layers": layers, "heads": heads, "intermediate": intermediate}
+    return {**sizes, "kv_heads": 8, "vocab": 128256}
+
+
+#: torchtitan/models/llama3/__init__.py (v0.2.0); ``intermediate``: 2/3 of 4 dim, times the multiplier, up to
 #: ``multiple_of``.
 _TITAN: Final[Mapping[str, Mapping[str, Any]]] = {
-    "8B": {"hidden": 4096, "layers": 32, "heads": 32, "kv_heads": 8, "intermediate": 14336, "vocab": 128256},
-    "70B": {"hidden": 8192, "layers": 80, "heads": 64, "kv_heads": 8, "intermediate": 28672, "vocab": 128256},
-    "405B": {
-        "hidden": 16384,
-        "layers": 126,
-        "heads": 128,
-        "kv_heads": 8,
-        "intermediate": 53248,
-        "vocab": 128256,
-    },
+    "8B": _llama3(4096, 32, 32, 14336),
+    "70B": _llama3(8192, 80, 64, 28672),
+    "405B": _llama3(16384, 126, 128, 53248),
 }
 #: Arguments of Megatron-LM that move memory and that there is no arithmetic for.
 _NOT_KNOWN: Final = (

@@ -37,7 +37,7 @@ class RecordedDevice(Device):
 
     def __init__(self) -> None:
         self._run = RecordedRun()
-        self._content: dict[str, Any] | None = None
+        self._ended: RunResult | None = None
 
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""
@@ -48,13 +48,12 @@ class RecordedDevice(Device):
         self._run.body_ended()
 
     def _end_run(self, *, records: bool) -> RunResult:
-        recorded = self._run.end(records=records)
-        self._content = recorded.snapshot
-        return recorded
+        self._ended = self._run.end(records=records)
+        return self._ended
 
     def snapshot(self) -> dict[str, Any] | None:
         """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
-        return self._content
+        return self._ended.snapshot if self._ended is not None else None
 
 
 class RealCudaDevice(RecordedDevice):

@@ -93,7 +93,7 @@ def lesson_of(operator: Any) -> Lesson | None:
     if operator.name().partition(".")[0] == _SHOWS_OTHER:
         return None
     if operator in _FILLED:
-        return _Fills(_FILLED[operator])
+        return _fills(_FILLED[operator])
     draw = drawing_of(operator)
     can_run = operator.namespace == "aten" and torch.Tag.nondeterministic_seeded not in operator.tags
     if operator._schema.is_mutable:
@@ -103,16 +103,9 @@ def lesson_of(operator: Any) -> Lesson | None:
     return _Computes(operator)
 
 
-class _Fills:
+def _fills(value: Callable[[Sequence[Any]], Scalar]) -> Lesson:
     """The lesson of an operator whose result has one value throughout."""
-
-    def __init__(self, value: Callable[[Sequence[Any]], Scalar]) -> None:
-        self._value = value
-
-    def __call__(
-        self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
-    ) -> None:
-        known.note(result, self._value(args))
+    return lambda known, args, kwargs, result: known.note(result, value(args))
 
 
 class _Writes:
