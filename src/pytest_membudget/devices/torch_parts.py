@@ -25,7 +25,6 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_functorch.get_unwrapped", "parameters inside torch.func"),
     ("torch._C", "_profiler.gather_traceback", "which operator allocates"),
     ("torch._C", "_profiler.symbolize_tracebacks", "which operator allocates"),
-    ("torch._C", "_should_allow_numbers_as_tensors", "numbers in the place of tensors"),
     ("torch._guards", "TracingContext.try_get", "whether a backward is being compiled"),
     ("torch._tensor_str", "_str", "printing tensors whose values nobody knows"),
     ("torch._tensor_str", "_tensor_str", "printing tensors whose values nobody knows"),

@@ -6,11 +6,12 @@ a Python number in the place of a tensor is turned into the tensor that it was.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -99,15 +100,19 @@ def argument(
 
 def original_kernel(name: str, operator: Any) -> Kernel:
     """The kernel that ``operator``, called ``name``, has for CUDA now."""
-    positions = tensor_positions(operator)
-    call = kernel_for_tensors(name)
+    return partial(taking_numbers(torch.library.get_kernel(name, _KEY), operator), _CUDA)
+
+
+def taking_numbers(kernel: Any, operator: Any) -> Kernel:
+    """A call of ``kernel``, one of ``operator``'s, with dispatch keys and with what the dispatcher passes."""
+    positions, call = tensor_positions(operator), kernel.call_boxed
     if not takes_numbers(positions):
-        return call
+        return cast(Kernel, call)
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        return call(*with_tensors(args, positions), **kwargs)
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(keys, *with_tensors(args, positions), **kwargs)
 
-    return kernel
+    return run
 
 
 def kernel_for_tensors(name: str) -> Kernel:
@@ -146,7 +151,20 @@ def written_arguments(operator: Any) -> list[tuple[int, str]]:
     ]
 
 
-_made: dict[tuple[type, Any], torch.Tensor] = {}
+#: By type and text: a zero may have a sign.
+_made: dict[tuple[type, str], torch.Tensor] = {}
+
+
+class _Making(threading.local):
+    is_on = False
+
+
+_making = _Making()
+
+
+def is_making_number() -> bool:
+    """Whether this thread makes a number's tensor: nobody uses the product that it is made by."""
+    return _making.is_on
 
 
 def _tensor_of(number: Any) -> torch.Tensor:
@@ -154,7 +172,7 @@ def _tensor_of(number: Any) -> torch.Tensor:
 
     Autograd keeps the one that ``tensor * number`` is called with, and gives it back.
     """
-    key = (type(number), number)
+    key = (type(number), repr(number))
     tensor = _made.get(key)
     if tensor is None:
         dtype = torch.complex64 if isinstance(number, complex) else torch.float32
@@ -165,7 +183,11 @@ def _tensor_of(number: Any) -> torch.Tensor:
             torch.enable_grad(),
         ):
             one = torch.ones((), dtype=dtype, device="cpu", requires_grad=True)
-            tensor = (one * number).grad_fn._saved_other
+            _making.is_on = True
+            try:
+                tensor = (one * number).grad_fn._saved_other
+            finally:
+                _making.is_on = False
         if len(_made) >= _MOST_NUMBERS:
             _made.clear()
         _made[key] = tensor

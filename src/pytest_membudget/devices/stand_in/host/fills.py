@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import torch
 
-from .kernel_calls import KernelCall
 from .memory import Hollow, HostMemory
 
 #: From here on a tensor is large: what the stand-in's runtime copies to a card is smaller.
@@ -39,7 +38,7 @@ class Fills:
         self._memory = memory
         self._on_copy = on_copy
 
-    def replacement(self, name: str, kernel: KernelCall) -> Kernel:
+    def replacement(self, name: str, kernel: Kernel) -> Kernel:
         """What runs instead of ``kernel``, the operator ``name``'s for host tensors."""
         if name in _DRAWS:
             return self._draw(kernel)
@@ -47,28 +46,28 @@ class Fills:
             return self._zero(kernel)
         return self._copy(kernel) if name == "copy_" else self._fill(kernel)
 
-    def _draw(self, kernel: KernelCall) -> Kernel:
+    def _draw(self, kernel: Kernel) -> Kernel:
         def draw(keys: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             is_float = tensor.is_floating_point() or tensor.is_complex()
             if tensor.nbytes < LARGE_BYTES or not is_float or not self._memory.holds(tensor):
                 self._written(tensor)
-                result: torch.Tensor = kernel(keys, (tensor, *args), kwargs)
+                result: torch.Tensor = kernel(keys, tensor, *args, **kwargs)
                 return result
             self._memory.set_hollow(tensor, Hollow.NOT_COMPUTED)
             return tensor
 
         return draw
 
-    def _zero(self, kernel: KernelCall) -> Kernel:
+    def _zero(self, kernel: Kernel) -> Kernel:
         def zero(keys: Any, tensor: torch.Tensor) -> torch.Tensor:
             self._written(tensor)
             if tensor.nbytes < LARGE_BYTES or not is_dense(tensor) or not self._memory.zero(tensor):
-                kernel(keys, (tensor,), {})
+                kernel(keys, tensor)
             return tensor
 
         return zero
 
-    def _fill(self, kernel: KernelCall) -> Kernel:
+    def _fill(self, kernel: Kernel) -> Kernel:
         def fill(keys: Any, tensor: torch.Tensor, value: Any) -> torch.Tensor:
             self._written(tensor)
             if tensor.nbytes >= LARGE_BYTES:
@@ -77,17 +76,17 @@ class Fills:
                 if tensor.nbytes >= _LARGE_UNIFORM_BYTES and self._memory.holds(tensor):
                     self._memory.set_hollow(tensor, Hollow.NOT_COMPUTED)
                     return tensor
-            kernel(keys, (tensor, value), {})
+            kernel(keys, tensor, value)
             return tensor
 
         return fill
 
-    def _copy(self, kernel: KernelCall) -> Kernel:
+    def _copy(self, kernel: Kernel) -> Kernel:
         memory = self._memory
 
         def copy(keys: Any, target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
             if not _on_host(target) or not _on_host(source):
-                return kernel(keys, (target, source, non_blocking), {})
+                return kernel(keys, target, source, non_blocking)
             reason = memory.hollow(source)
             if not reason:
                 self._written(target)
@@ -98,7 +97,7 @@ class Fills:
                 if is_dense(target) and is_dense(source) and memory.is_untouched(source):
                     memory.zero(target)
                     return target
-            result = kernel(keys, (target, source, non_blocking), {})
+            result = kernel(keys, target, source, non_blocking)
             if reason:
                 self._on_copy(target, source, reason)
             return result

@@ -12,10 +12,9 @@ from torch.utils._pytree import tree_map_only
 
 from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
-from ...real.kernels import argument, operator_of, written_arguments
+from ...real.kernels import argument, is_making_number, operator_of, taking_numbers, written_arguments
 from ..values.following import Following
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
-from .kernel_calls import KernelCall
 from .reads import READS, HostReads
 from .shapes import host_tensors, result_shapes
 from .unknown_sizes import UnknownSizes, is_sized_by_data
@@ -100,16 +99,16 @@ class HollowTensors:
     def _copied(self, target: torch.Tensor, source: torch.Tensor, reason: int) -> None:
         self._following.copies.saw(_COPY, (target, source), {}, target, reason)
 
-    def _reading(self, operator: Any, compute: KernelCall) -> Kernel:
+    def _reading(self, operator: Any, compute: Kernel) -> Kernel:
         def read(keys: Any, *args: Any, **kwargs: Any) -> Any:
             reason = self._reason((args, kwargs))
             if not reason:
-                return compute(keys, args, kwargs)
-            return self._reads.answer(operator, args, kwargs, reason, lambda: compute(keys, args, kwargs))
+                return compute(keys, *args, **kwargs)
+            return self._reads.answer(operator, args, kwargs, reason, lambda: compute(keys, *args, **kwargs))
 
         return read
 
-    def _sizing(self, operator: Any, kernel: KernelCall) -> Kernel:
+    def _sizing(self, operator: Any, kernel: Kernel) -> Kernel:
         compute = self._computing(operator, kernel)
 
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -119,26 +118,26 @@ class HollowTensors:
 
         return run
 
-    def _computing(self, operator: Any, compute: KernelCall) -> Kernel:
+    def _computing(self, operator: Any, compute: Kernel) -> Kernel:
         count = self._memory.hollow_blocks
         written = written_arguments(operator)
         writes_out, scales = _writes_out(operator._schema), operator in _SCALING
 
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            if compute.is_again():
-                return compute(keys, args, kwargs)
+            if is_making_number():
+                return torch.empty((), device="cpu")
             if scales and self._is_scaled_zero(target := kwargs.get("out", args[0]), args):
                 return target
             if not count.value:
-                return compute(keys, args, kwargs)
+                return compute(keys, *args, **kwargs)
             reason = self._reason((args, kwargs))
             if not reason:
-                return compute(keys, args, kwargs)
+                return compute(keys, *args, **kwargs)
             targets = [argument(args, kwargs, index, name) for index, name in written]
             if writes_out and not _fit(operator, targets, args):  # they may have to be resized
-                results = compute(keys, args, kwargs)
+                results = compute(keys, *args, **kwargs)
             else:
-                results = self._skip(operator, targets, lambda: compute(keys, args, kwargs), args, kwargs)
+                results = self._skip(operator, targets, lambda: compute(keys, *args, **kwargs), args, kwargs)
             for tensor in host_tensors(targets):
                 self._memory.set_hollow(tensor, reason)
             self._following.copies.saw(operator, args, kwargs, results, reason)
@@ -214,9 +213,10 @@ def _operator(name: str) -> Any:
 
 
 @cache
-def kernel_of(name: str) -> KernelCall:
+def kernel_of(name: str) -> Kernel:
     """PyTorch's own kernel for host tensors of the operator ``name`` in ``aten``."""
-    return KernelCall(_operator(name), torch.library.get_kernel(f"aten::{name}", torch._C.DispatchKey.CPU))
+    kernel = torch.library.get_kernel(f"aten::{name}", torch._C.DispatchKey.CPU)
+    return taking_numbers(kernel, _operator(name))
 
 
 def _returned(operator: Any, targets: list[Any]) -> Any:
