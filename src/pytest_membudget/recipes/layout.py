@@ -19,7 +19,8 @@ from .program import TYPES
 
 def built(build: Build, job: Job, mesh: DeviceMesh | None) -> Decoder:
     """A decoder with its layers as the job has them; on meta where it is still to be sharded or split."""
-    with torch.device("meta" if _is_cut(job, mesh) else "cuda"):
+    is_cut = mesh is not None and job.data_parallel.kind == "fsdp2"
+    with torch.device("meta" if is_cut else "cuda"):
         return build()
 
 
@@ -53,10 +54,6 @@ def shared_out(root: nn.Module, decoder: Decoder, job: Job, mesh: DeviceMesh | N
     return root
 
 
-def _is_cut(job: Job, mesh: DeviceMesh | None) -> bool:
-    return mesh is not None and job.data_parallel.kind == "fsdp2"
-
-
 def _data_ranks(job: Job) -> int:
     degrees = job.degrees
     return (
@@ -79,10 +76,3 @@ def _fsdp_options(job: Job, mesh: DeviceMesh) -> dict[str, Any]:
         "reshard_after_forward": job.data_parallel.reshards_after_forward,
         "offload_policy": CPUOffloadPolicy() if "parameters" in job.offload else OffloadPolicy(),
     }
-
-
-def zero_redundancy(trained: list[nn.Parameter], make: Any, mesh: DeviceMesh) -> torch.optim.Optimizer:
-    """The optimizer of ZeRO 1: each rank has the states of its parameters."""
-    from torch.distributed.optim import ZeroRedundancyOptimizer
-
-    return ZeroRedundancyOptimizer(trained, make, process_group=mesh.get_group("replicate"))

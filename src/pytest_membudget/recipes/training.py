@@ -11,7 +11,6 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from ..scenarios.job import Job
 from ..steps import optimizer_in_backward
-from .layout import zero_redundancy
 from .optimizers import optimizer_class
 from .program import MICRO_BATCHES, STEPS, TYPES, tokens_of
 
@@ -25,7 +24,9 @@ def train(objective: nn.Module, job: Job, mesh: DeviceMesh | None) -> None:
     if job.optimizer.in_backward:
         optimizer_in_backward(trained, make)
     elif job.data_parallel.kind == "zero1" and mesh is not None:
-        optimizer = zero_redundancy(trained, make, mesh)
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        optimizer = ZeroRedundancyOptimizer(trained, make, process_group=mesh.get_group("replicate"))
     else:
         optimizer = make(trained)
     for _ in range(STEPS):

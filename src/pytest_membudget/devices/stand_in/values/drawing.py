@@ -26,12 +26,13 @@ _MOST_PERMUTED = 2**22
 
 def drawing_of(operator: Any) -> Draw | None:
     """What to note of a call of ``operator``; None if it draws nothing, or nothing that is followed."""
+    has_low = "low" in operator._overloadname
     draws: dict[Any, Draw] = {
         aten.rand: _unit,
         aten.rand_like: _unit,
         aten.uniform_: _uniform,
-        aten.randint: _whole_below if "low" not in operator._overloadname else _whole_between,
-        aten.randint_like: _whole_like if "low" not in operator._overloadname else _whole_like_between,
+        aten.randint: _whole(0, 1) if has_low else _whole(None, 0),
+        aten.randint_like: _whole(1, 2) if has_low else _whole(None, 1),
         aten.randperm: _permutation,
         aten.multinomial: _sample,
         aten.random_: _random,
@@ -53,28 +54,15 @@ def _uniform(
         known.note(result, low + (high - low) * VARIANT.draw_unit(), assumed=True)
 
 
-def _whole_below(
-    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
-) -> None:
-    _note_within(known, result, 0, args[0])
+def _whole(low: int | None, high: int) -> Draw:
+    """A whole number from the argument at ``low`` on, or from 0, and below the one at ``high``."""
 
+    def draw(
+        known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
+    ) -> None:
+        _note_within(known, result, 0 if low is None else args[low], args[high])
 
-def _whole_between(
-    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
-) -> None:
-    _note_within(known, result, args[0], args[1])
-
-
-def _whole_like(
-    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
-) -> None:
-    _note_within(known, result, 0, args[1])
-
-
-def _whole_like_between(
-    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
-) -> None:
-    _note_within(known, result, args[1], args[2])
+    return draw
 
 
 def _random(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
