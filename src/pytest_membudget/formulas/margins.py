@@ -18,7 +18,6 @@ from .sources import decoder_of
 class Margin:
     """How much more than the figure a job of one kind may take, as a share of the figure."""
 
-    kind: str
     allocated: float
     reserved: float
     """Of what is reserved, and of the device, whose figure is that of allocated memory too."""
@@ -27,17 +26,14 @@ class Margin:
 #: Where no reserved peak of a kind is published: the worst of all kinds.
 _NO_RESERVED: Final = 0.48
 MARGINS: Final[Mapping[str, Margin]] = {
-    one.kind: one
-    for one in (
-        Margin("one GPU", 0.10, 0.12),
-        Margin("adapters", 0.30, _NO_RESERVED),
-        # where the source says reserved alone that is taken, and allocated was less
-        Margin("sharded", 0.31, 0.48),
-        Margin("Megatron-LM", 0.12, _NO_RESERVED),
-        Margin("mixture of experts", 0.10, _NO_RESERVED),
-        # the figures are all but one too high: as far as that
-        Margin("inference", 0.11, 0.11),
-    )
+    "one GPU": Margin(0.10, 0.12),
+    "adapters": Margin(0.30, _NO_RESERVED),
+    # where the source says reserved alone that is taken, and allocated was less
+    "sharded": Margin(0.31, 0.48),
+    "Megatron-LM": Margin(0.12, _NO_RESERVED),
+    "mixture of experts": Margin(0.10, _NO_RESERVED),
+    # the figures are all but one too high: as far as that
+    "inference": Margin(0.11, 0.11),
 }
 
 

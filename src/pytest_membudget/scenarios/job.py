@@ -7,8 +7,9 @@ written (``recipes/known.py``). Names of parallel degrees are torchtitan's (``Pa
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ..json_object import JsonObject
 
@@ -109,6 +110,13 @@ class Loss(JsonObject):
     """As torchtune's ``num_output_chunks`` (v0.6.1)."""
 
 
+#: Degrees whose product is the number of GPUs.
+FACTORS: Final = (
+    *("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree"),
+    *("context_parallel_degree", "pipeline_parallel_degree"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Degrees(JsonObject):
     """Over how many GPUs each dimension goes; their product is the number of GPUs."""
@@ -129,13 +137,7 @@ class Degrees(JsonObject):
     @property
     def gpus(self) -> int:
         """How many GPUs there are."""
-        return (
-            self.data_parallel_replicate_degree
-            * self.data_parallel_shard_degree
-            * self.tensor_parallel_degree
-            * self.context_parallel_degree
-            * self.pipeline_parallel_degree
-        )
+        return math.prod(getattr(self, name) for name in FACTORS)
 
 
 @dataclass(frozen=True, slots=True)

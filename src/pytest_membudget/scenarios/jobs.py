@@ -16,7 +16,7 @@ from ..formulas import refused
 from ..recipes.known import READS, mistakes_in, unread
 from ..user_input.fields import Table, read_fields
 from ..user_input.nodes import Mistakes
-from .job import Adapter, Degrees, Generation, Job, Precision
+from .job import FACTORS, Adapter, Degrees, Generation, Job, Precision
 from .models import implementation_of, model_of
 from .reading import Entry, Written
 from .schema import SCENARIO
@@ -27,14 +27,6 @@ _SAME = ("attention", "micro_batch", "sequence", "accumulation", "offload", "com
 _PARTS = ("optimizer", "precision", "checkpointing", "loss", "data_parallel")
 
 _REPLICATE, _SHARD = "data_parallel_replicate_degree", "data_parallel_shard_degree"
-#: Degrees whose product is the number of GPUs.
-_FACTORS = (
-    _REPLICATE,
-    _SHARD,
-    "tensor_parallel_degree",
-    "context_parallel_degree",
-    "pipeline_parallel_degree",
-)
 #: The shard degree that takes the GPUs that are left.
 _REST = -1
 
@@ -131,7 +123,7 @@ def _degrees(job: Job, written: Written) -> Degrees:
             return replace(degrees, **left)
     if degrees.gpus != gpus:
         product = " x ".join(
-            f"{name} {getattr(degrees, name)}" for name in _FACTORS if getattr(degrees, name) > 1
+            f"{name} {getattr(degrees, name)}" for name in FACTORS if getattr(degrees, name) > 1
         )
         found = f"the product of the degrees is {degrees.gpus} ({product or 'all are 1'})"
         written.refuse("gpus", f"{gpus}: {found}; write degrees that make {gpus}")

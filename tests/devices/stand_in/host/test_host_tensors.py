@@ -23,7 +23,8 @@ def host_tensors():
 
 
 def are_hollow(*tensors):
-    return [host_tensors().is_hollow(one) for one in tensors]
+    memory = host_tensors()._following.host
+    return [memory.hollow(one) != 0 for one in tensors]
 
 
 def resident_bytes():

@@ -39,10 +39,6 @@ class HostTensors:
         printing: Any = torch._tensor_str
         printing._str = self._reads.quiet(printing._str)
 
-    def is_hollow(self, tensor: torch.Tensor) -> bool:
-        """Whether ``tensor``, on the host, holds values that were never computed."""
-        return self._following.host.hollow(tensor) != 0
-
     def caveats(self, root: str) -> list[Caveat]:
         """The reads of hollow tensors, for the report."""
         return self._reads.caveats(root)

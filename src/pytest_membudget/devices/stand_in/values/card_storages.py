@@ -79,10 +79,6 @@ class CardStorages:
             return False
         return tensor.is_contiguous() or _extent(tensor) == tensor.numel()
 
-    def elements(self, tensor: torch.Tensor) -> int:
-        """All of them, of a tensor that is whole."""
-        return tensor.numel()
-
     def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
         """A weak one, where somebody waits for the end of a tensor that is no gradient, and on the host."""
         if not tensor.is_cuda:

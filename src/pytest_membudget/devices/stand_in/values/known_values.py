@@ -163,12 +163,9 @@ class KnownValues:
                 del self._entries[key]
             self._many = max(_MANY, 2 * len(self._entries))
         storages = self.storages
+        placed = self._placed(tensor, values)
         self._entries[storages.key(tensor)] = Entry(
-            storages.reference(tensor),
-            self._placed(tensor, values),
-            tensor.dtype,
-            assumed,
-            storages.elements(tensor),
+            storages.reference(tensor), placed, tensor.dtype, assumed, tensor.numel()
         )
 
     def _placed(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:

@@ -157,8 +157,8 @@ class SupposedValues(KnownValues):
         return self._own(tensor) or self._known._entry(tensor)
 
     def _enter(self, tensor: torch.Tensor, values: torch.Tensor | Scalar, assumed: bool) -> None:
-        count = self.storages.elements(tensor)
-        self._put(tensor, Entry(lambda: None, values, tensor.dtype, assumed or self._is_count, count))
+        is_assumed = assumed or self._is_count
+        self._put(tensor, Entry(lambda: None, values, tensor.dtype, is_assumed, tensor.numel()))
 
     def _placed(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
         return values  # what is supposed is no content of the storage
