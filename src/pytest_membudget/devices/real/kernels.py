@@ -110,6 +110,8 @@ def taking_numbers(kernel: Any, operator: Any) -> Kernel:
         return cast(Kernel, call)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if _making.is_on:  # a number's tensor: nobody uses what the product gives
+            return torch.empty((), device="cpu")
         return call(keys, *with_tensors(args, positions), **kwargs)
 
     return run
@@ -155,16 +157,16 @@ def written_arguments(operator: Any) -> list[tuple[int, str]]:
 _made: dict[tuple[type, str], torch.Tensor] = {}
 
 
+#: Made before any kernel is replaced: the host's own would ask for a number's tensor again.
+_ONE = torch.ones((), dtype=torch.float32, device="cpu", requires_grad=True)
+_ONE_COMPLEX = torch.ones((), dtype=torch.complex64, device="cpu", requires_grad=True)
+
+
 class _Making(threading.local):
     is_on = False
 
 
 _making = _Making()
-
-
-def is_making_number() -> bool:
-    """Whether this thread makes a number's tensor: nobody uses the product that it is made by."""
-    return _making.is_on
 
 
 def _tensor_of(number: Any) -> torch.Tensor:
@@ -175,19 +177,18 @@ def _tensor_of(number: Any) -> torch.Tensor:
     key = (type(number), repr(number))
     tensor = _made.get(key)
     if tensor is None:
-        dtype = torch.complex64 if isinstance(number, complex) else torch.float32
-        with (
-            torch._C.DisableTorchFunction(),
-            torch.inference_mode(False),
-            torch._C._ForceDispatchKeyGuard(_OUTSIDE, _NOTHING),
-            torch.enable_grad(),
-        ):
-            one = torch.ones((), dtype=dtype, device="cpu", requires_grad=True)
-            _making.is_on = True
-            try:
+        one = _ONE_COMPLEX if isinstance(number, complex) else _ONE
+        _making.is_on = True
+        try:
+            with (
+                torch._C.DisableTorchFunction(),
+                torch.inference_mode(False),
+                torch._C._ForceDispatchKeyGuard(_OUTSIDE, _NOTHING),
+                torch.enable_grad(),
+            ):
                 tensor = (one * number).grad_fn._saved_other
-            finally:
-                _making.is_on = False
+        finally:
+            _making.is_on = False
         if len(_made) >= _MOST_NUMBERS:
             _made.clear()
         _made[key] = tensor

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
-from ...real.kernels import argument, is_making_number, operator_of, taking_numbers, written_arguments
+from ...real.kernels import argument, operator_of, taking_numbers, written_arguments
 from ..values.following import Following
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
 from .reads import READS, HostReads
@@ -124,8 +124,6 @@ class HollowTensors:
         writes_out, scales = _writes_out(operator._schema), operator in _SCALING
 
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_making_number():
-                return torch.empty((), device="cpu")
             if scales and self._is_scaled_zero(target := kwargs.get("out", args[0]), args):
                 return target
             if not count.value:
