@@ -4,7 +4,7 @@ first.
 
 from __future__ import annotations
 
-import math
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -82,8 +82,8 @@ def knobs_for(job: Job, limit_bytes: int, run_bytes: int | None = None) -> tuple
 def largest_micro_batch(job: Job, limit_bytes: int) -> int:
     """The most sequences a micro-batch that stay within ``limit_bytes``; 0 if not even one does."""
 
-    def size(sequences: int) -> float:
-        return peak_bytes_of(replace(job, micro_batch=sequences)) or math.inf
+    def size(sequences: int) -> int:
+        return peak_bytes_of(replace(job, micro_batch=sequences)) or sys.maxsize
 
     return bisect_right(range(1, _MOST_SEQUENCES + 1), limit_bytes, key=size)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,7 +20,7 @@ def train(objective: nn.Module, job: Job, mesh: DeviceMesh | None) -> None:
     """Take ``STEPS`` steps of ``objective``, which returns the loss of a micro-batch of tokens."""
     objective.train()
     trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
-    make = optimizer_class(job.optimizer)
+    make: Any = optimizer_class(job.optimizer)
     optimizer: torch.optim.Optimizer | None = None
     if job.optimizer.in_backward:
         optimizer_in_backward(trained, make)
