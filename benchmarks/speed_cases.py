@@ -35,12 +35,10 @@ def test_step(number):
     optimizer = torch.optim.AdamW(model.parameters())
     tokens = torch.randint(0, config.vocab_size, (1, 256 * (number + 1)), device="cuda")
     for _ in range(2):
-        loss = model(input_ids=tokens, labels=tokens).loss
-        loss.backward()
+        model(input_ids=tokens, labels=tokens).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 """
-_READING = f"{_STEPS}        print(loss.item())\n"
 _LLAMA = (
     "{config: {model_type: llama, hidden_size: 4096, intermediate_size: 14336, num_hidden_layers: 32, "
     "num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128256}}"
@@ -136,30 +134,6 @@ def at_once(rounds: int) -> Iterator[Figure]:
     yield Figure(what, medians["eight"] / medians["five"], 1.0, how)
 
 
-def further_runs(rounds: int) -> Iterator[Figure]:
-    """What a test that reads its loss is run again for, of its first run."""
-    two = [*_ESTIMATED, "--membudget-cache=off", "-k"]
-    files = {"test_steps.py": _STEPS, "test_reading.py": _READING}
-    with project(files) as (folder, variables):
-
-        def seconds(file: str, chosen: str) -> float:
-            return cpu_seconds([*two, chosen, file], folder, variables)
-
-        seconds("test_steps.py", "[0]")
-        medians = in_turn(
-            rounds,
-            {
-                "one": lambda: seconds("test_steps.py", "[7]"),
-                "plain": lambda: seconds("test_steps.py", "[5] or [6] or [7]"),
-                "reading": lambda: seconds("test_reading.py", "[5] or [6] or [7]"),
-            },
-        )
-    first = (medians["plain"] - medians["one"]) * 3 / 2
-    further = medians["reading"] - medians["plain"]
-    how = f"three tests, processor time: {further:.2f} s of {first:.2f} s; what reads nothing has none"
-    yield Figure("further runs of tests that read their loss / their first runs", further / first, 2.0, how)
-
-
 def unchanged(rounds: int) -> Iterator[Figure]:
     """A session in which nothing has changed, of the one before it."""
     with project({"test_steps.py": _STEPS}) as (folder, variables):
@@ -188,7 +162,6 @@ def pair(medians: Mapping[str, float], one: str, other: str) -> str:
 CASES: tuple[Callable[[int], Iterator[Figure]], ...] = (
     unused,
     at_once,
-    further_runs,
     unchanged,
     thousand,
 )

@@ -384,12 +384,9 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
         assert AGREED[name] * MIB <= one["peak"]["allocated_bytes"] < (AGREED[name] + 1) * MIB
 
 
-def test_the_seconds_are_those_of_each_run(run):
-    one = estimate(run, "two_seconds")
-    [other] = one["variants"]
-
-    assert 2 <= one["seconds"] < 4
-    assert 2 <= other["seconds"] < 4
+def test_the_seconds_are_those_of_the_run_that_takes_most(run):
+    """The second of two."""
+    assert 2 <= estimate(run, "two_seconds")["seconds"] < 4
 
 
 def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run):
