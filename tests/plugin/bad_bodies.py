@@ -2,6 +2,8 @@
 
 import sys
 
+from tests.plugin import bodies
+
 HEAD = """
 import asyncio
 import atexit
@@ -247,10 +249,7 @@ ASKED = {
 
 def source():
     """All of them as one test file."""
-    bodies = {**HARMLESS, **{name: body for name, (body, _, _) in HARMFUL.items()}}
-    parts = [HEAD]
-    for name, body in bodies.items():
-        lines = "".join(f"    {line}\n" for line in body.splitlines())
-        arguments = ASKED.get(name, "")
-        parts.append(f"@pytest.mark.mem_budget(gib=16 / 1024)\ndef test_{name}({arguments}):\n{lines}\n\n")
-    return "".join(parts)
+    harmful = {name: body for name, (body, _, _) in HARMFUL.items()}
+    return bodies.source(
+        HARMLESS | harmful, HEAD, arguments=ASKED, budget="pytest.mark.mem_budget(gib=16 / 1024)"
+    )

@@ -2,115 +2,97 @@
 
 import pytest
 
-BODIES = """
-    import ctypes
-    import warnings
+from tests.plugin.bodies import source
 
-    import pytest
-    import torch
-    import torch.multiprocessing as mp
-    from holding import hold
+HEAD = """\
+import ctypes
+import warnings
 
-    budget = pytest.mark.mem_budget(gib=1)
+import pytest
+import torch
+import torch.multiprocessing as mp
+from holding import hold
 
-    def share():
-        mp.get_context("spawn").SimpleQueue().put(torch.empty(4, device="cuda"))
+budget = pytest.mark.mem_budget(gib=1)
 
-    @budget
-    def test_shares_a_tensor_and_catches():
-        try:
-            share()
-        except Exception:
-            pass
-        kept = hold(0.1)
+def share():
+    mp.get_context("spawn").SimpleQueue().put(torch.empty(4, device="cuda"))
 
-    @budget
-    def test_skips_itself_after_a_refusal():
-        try:
-            share()
-        except Exception:
-            pytest.skip("this machine has no CUDA IPC")
-
-    @budget
-    @pytest.mark.xfail(reason="says the user")
-    def test_does_not_catch():
-        share()
-
-    @budget
-    def test_exports_memory():
-        kept, made = hold(0.1), ctypes.c_void_p()
-        ctypes.CDLL("libcuda.so.1").cuMemExportToShareableHandle(ctypes.byref(made), 1, 1, 0)
-
-    @budget
-    def test_looks_a_function_of_the_driver_up():
-        kept, found = hold(0.1), ctypes.c_void_p()
-        driver = ctypes.CDLL("libcuda.so.1")
-        assert driver.cuGetProcAddress_v2(b"cuIpcGetMemHandle", ctypes.byref(found), 13000, 0, None) == 0
-        ctypes.CFUNCTYPE(ctypes.c_int)(found.value)()
-
-    @budget
-    def test_looks_up_what_is_not_there():
-        kept, found = hold(0.1), ctypes.c_void_p()
-        driver = ctypes.CDLL("libcuda.so.1")
-        driver.cuGetProcAddress_v2(b"cuOfTomorrow", ctypes.byref(found), 13000, 0, None)
-
-    @budget
-    def test_asks_cupti():
-        kept = hold(0.1)
-        ctypes.CDLL(None).cuptiProfilerInitialize(None)
-
-    @budget
-    def test_asks_nvml():
-        kept = hold(0.1)
-        try:
-            ctypes.CDLL("libnvidia-ml.so.1").nvmlDeviceGetNvLinkRemotePciInfo_v2(1, 0, None)
-        except Exception:
-            pass
-
-    @budget
-    def test_profiles():
-        with torch.profiler.profile() as profile:
-            kept = hold(0.1)
-        assert profile.key_averages()
-
-    @budget
-    def test_finds_the_most_common_number():
-        kept = hold(0.1)
-        torch.mode(torch.zeros(4096, dtype=torch.long, device="cuda"))
-
-    @budget
-    def test_copies_from_the_card_itself():
-        kept, numbers = hold(0.1), (ctypes.c_float * 4)()
-        source = ctypes.c_void_p(torch.randn(4, device="cuda").data_ptr())
-        assert ctypes.CDLL(None).cudaMemcpy(numbers, source, ctypes.c_size_t(16), 2) == 0
-        if numbers[0] == 0:
-            kept.append(hold(0.1))
-
-    @budget
-    def test_reads_what_is_followed():
-        kept, x = hold(0.1), torch.zeros(4, device="cuda")
-        assert x.tolist() == [0.0] * 4 and x.sum().item() == 0 and x.cpu()[0] == 0
-        assert torch.nonzero(x).shape == (0, 1) and "0." in str(x)
-        torch.linalg.svd(torch.zeros(4, 4, device="cuda"))
-        torch.linalg.matrix_exp(torch.zeros(4, 4, device="cuda"))
-
-    @budget
-    def test_is_refused_what_a_card_refuses():
-        kept = hold(0.1)
-        assert ctypes.CDLL(None).cudaFree(ctypes.c_void_p(64)) == 1
-        assert ctypes.CDLL(None).cudaGetLastError() == 1
-        assert ctypes.CDLL(None).cudaSetDevice(5) == 101
-    """
+"""
+#: The function that is refused, and a body that calls it.
 REFUSED = {
-    "shares_a_tensor_and_catches": "cudaIpcGetMemHandle",
-    "skips_itself_after_a_refusal": "cudaIpcGetMemHandle",
-    "does_not_catch": "cudaIpcGetMemHandle",
-    "exports_memory": "cuMemExportToShareableHandle",
-    "looks_a_function_of_the_driver_up": "cuIpcGetMemHandle",
-    "looks_up_what_is_not_there": "cuOfTomorrow",
-    "asks_cupti": "cuptiProfilerInitialize",
-    "asks_nvml": "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+    "shares_a_tensor_and_catches": (
+        "cudaIpcGetMemHandle",
+        "try:\n    share()\nexcept Exception:\n    pass\nkept = hold(0.1)",
+    ),
+    "skips_itself_after_a_refusal": (
+        "cudaIpcGetMemHandle",
+        "try:\n    share()\nexcept Exception:\n    pytest.skip('this machine has no CUDA IPC')",
+    ),
+    "does_not_catch": ("cudaIpcGetMemHandle", "share()"),
+    "exports_memory": (
+        "cuMemExportToShareableHandle",
+        "kept, made = hold(0.1), ctypes.c_void_p()\n"
+        "ctypes.CDLL('libcuda.so.1').cuMemExportToShareableHandle(ctypes.byref(made), 1, 1, 0)",
+    ),
+    "looks_a_function_of_the_driver_up": (
+        "cuIpcGetMemHandle",
+        "kept, found, driver = hold(0.1), ctypes.c_void_p(), ctypes.CDLL('libcuda.so.1')\n"
+        "assert driver.cuGetProcAddress_v2(b'cuIpcGetMemHandle', ctypes.byref(found), 13000, 0, None) == 0\n"
+        "ctypes.CFUNCTYPE(ctypes.c_int)(found.value)()",
+    ),
+    "looks_up_what_is_not_there": (
+        "cuOfTomorrow",
+        "kept, found, driver = hold(0.1), ctypes.c_void_p(), ctypes.CDLL('libcuda.so.1')\n"
+        "driver.cuGetProcAddress_v2(b'cuOfTomorrow', ctypes.byref(found), 13000, 0, None)",
+    ),
+    "asks_cupti": (
+        "cuptiProfilerInitialize",
+        "kept = hold(0.1)\nctypes.CDLL(None).cuptiProfilerInitialize(None)",
+    ),
+    "asks_nvml": (
+        "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+        "kept = hold(0.1)\ntry:\n"
+        "    ctypes.CDLL('libnvidia-ml.so.1').nvmlDeviceGetNvLinkRemotePciInfo_v2(1, 0, None)\n"
+        "except Exception:\n    pass",
+    ),
 }
+#: Whose copies decide, and a body with them.
+DECIDES = {
+    # more than 2,048 numbers in a row are sorted and counted by thrust: TensorModeKernel.cu, 2.11 to 2.15
+    "finds_the_most_common_number": (
+        "aten::mode",
+        "kept = hold(0.1)\ntorch.mode(torch.zeros(4096, dtype=torch.long, device='cuda'))",
+    ),
+    "copies_from_the_card_itself": (
+        "code outside PyTorch's operators",
+        "kept, numbers = hold(0.1), (ctypes.c_float * 4)()\n"
+        "source = ctypes.c_void_p(torch.randn(4, device='cuda').data_ptr())\n"
+        "assert ctypes.CDLL(None).cudaMemcpy(numbers, source, ctypes.c_size_t(16), 2) == 0\n"
+        "if numbers[0] == 0:\n    kept.append(hold(0.1))",
+    ),
+}
+NONE = {
+    "profiles": (
+        "with torch.profiler.profile() as profile:\n    kept = hold(0.1)\nassert profile.key_averages()"
+    ),
+    "is_refused_what_a_card_refuses": (
+        "kept, cuda = hold(0.1), ctypes.CDLL(None)\nassert cuda.cudaFree(ctypes.c_void_p(64)) == 1\n"
+        "assert cuda.cudaGetLastError() == 1\nassert cuda.cudaSetDevice(5) == 101"
+    ),
+    "reads_what_is_followed": (
+        "kept, x = hold(0.1), torch.zeros(4, device='cuda')\n"
+        "assert x.tolist() == [0.0] * 4 and x.sum().item() == 0 and x.cpu()[0] == 0\n"
+        "assert torch.nonzero(x).shape == (0, 1) and '0.' in str(x)\n"
+        "torch.linalg.svd(torch.zeros(4, 4, device='cuda'))\n"
+        "torch.linalg.matrix_exp(torch.zeros(4, 4, device='cuda'))"
+    ),
+}
+BODIES = source(
+    {name: body for name, (_, body) in (REFUSED | DECIDES).items()} | NONE,
+    HEAD,
+    marks={"does_not_catch": "pytest.mark.xfail(reason='says the user')\n@budget"},
+)
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +106,8 @@ def test_a_refusal_is_an_error_that_names_the_function_and_what_to_do(run, name)
     row = run.rows[f"test_{name}"]
     assert row["verdict"] == "error"
     text = run.text(f"test_{name}")
-    assert f"{REFUSED[name]} was called, which the stand-in refuses" in text
+    assert f"{REFUSED[name][0]} was called, which the stand-in refuses" in text
     assert "--membudget-measure=require" in text
-
-
-DECIDES = {
-    # more than 2,048 numbers in a row are sorted and counted by thrust: TensorModeKernel.cu, 2.11 to 2.15
-    "finds_the_most_common_number": "aten::mode",
-    "copies_from_the_card_itself": "code outside PyTorch's operators",
-}
 
 
 @pytest.mark.parametrize("name", DECIDES)
@@ -140,17 +115,13 @@ def test_who_copies_what_kernels_have_computed_past_what_is_followed_is_no_estim
     assert run.outcomes[f"test_{name}"] == "failed"
     assert run.rows[f"test_{name}"]["verdict"] == "error"
     text = " ".join(run.text(f"test_{name}").split())
-    assert f"{DECIDES[name]}" in text
+    assert DECIDES[name][0] in text
     assert "decides by what kernels have computed on the card" in text
     assert "--membudget-measure=require" in text
 
 
-def test_copies_of_what_is_followed_are_none(run):
-    assert run.outcomes["test_reads_what_is_followed"] == "passed", run.text("test_reads_what_is_followed")
-
-
-@pytest.mark.parametrize("name", ["profiles", "is_refused_what_a_card_refuses"])
-def test_what_a_card_does_or_refuses_itself_is_none(run, name):
+@pytest.mark.parametrize("name", NONE)
+def test_copies_of_what_is_followed_and_what_a_card_does_or_refuses_itself_are_none(run, name):
     assert run.outcomes[f"test_{name}"] == "passed", run.text(f"test_{name}")
     [estimate] = run.rows[f"test_{name}"]["estimates"]
-    assert estimate["caveats"] == []
+    assert name == "reads_what_is_followed" or estimate["caveats"] == []
