@@ -1,7 +1,5 @@
 """Budgets of code whose sizes depend on data: bounded, told, or failing with what to write instead."""
 
-import pytest
-
 FILES = {
     "model.py": """
         import torch
@@ -57,11 +55,6 @@ FILES = {
                 pass
         """,
 }
-
-
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
 
 
 def estimate_of(run, name):

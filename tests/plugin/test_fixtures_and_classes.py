@@ -175,11 +175,6 @@ FIRST_LINE_OF_PARAMS = 35  # of test_budgets.py: the line of the first mark in p
 
 
 @pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
-
-
-@pytest.fixture(scope="module")
 def allocated(run):
     """The peak of a test, MiB."""
     return lambda name: run.allocated(name) / MIB

@@ -57,11 +57,6 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
-
-
 @pytest.mark.parametrize(
     ("name", "mib"),
     [

@@ -59,10 +59,7 @@ SCRIPTS = """
     """
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    files = {"test_bodies.py": BODIES, "one.py": SCRIPT, "scripts.membudget.yaml": SCRIPTS}
-    return session_of(files, "--membudget")
+FILES = {"test_bodies.py": BODIES, "one.py": SCRIPT, "scripts.membudget.yaml": SCRIPTS}
 
 
 @pytest.mark.parametrize("name", ["test_reads_local_rank", "test_forms_a_group", "alone"])

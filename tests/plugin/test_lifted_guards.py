@@ -1,7 +1,5 @@
 """``lift_cuda_skips``: guards that skip without CUDA are evaluated where CUDA is, others skip as ever."""
 
-import pytest
-
 FILES = {
     "pyproject.toml": "[tool.membudget]\nlift_cuda_skips = true\n",
     "conftest.py": """
@@ -73,9 +71,7 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget=all")
+ARGS = "--membudget=all"
 
 
 def test_guards_against_missing_cuda_skip_nothing(run):

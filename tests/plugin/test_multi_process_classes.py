@@ -78,9 +78,7 @@ CLASSES = """
     """
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of({"test_it.py": CLASSES}, "--membudget")
+FILES = {"test_it.py": CLASSES}
 
 
 @pytest.fixture(scope="module")

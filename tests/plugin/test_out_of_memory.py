@@ -1,7 +1,5 @@
 """Out of memory, and a hang inside of torch: the innermost line of the user's code."""
 
-import pytest
-
 LIMIT = 6
 FILES = {
     "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\nadvice = 'off'\n",
@@ -57,11 +55,6 @@ FILES = {
             Slow.apply(x).sum().backward()
         """,
 }
-
-
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
 
 
 def line_of(run, file, statement):

@@ -116,11 +116,6 @@ PEAKS = {
 FAILED = {"over", "bad-end", "usage", "takes-nothing", "missing"}
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
-
-
 def test_what_a_program_allocates_is_its_estimate(run):
     assert {name: run.allocated(name) / MIB for name in PEAKS if name != "ranks"} == {
         name: size for name, size in PEAKS.items() if name != "ranks"

@@ -114,9 +114,7 @@ SKIPPED_THERE = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget", "-rs")
+ARGS = ("--membudget", "-rs")
 
 
 def unchecked(run, name):

@@ -147,10 +147,7 @@ WITHOUT_LIBRARIES = """
 MIB = 2**20
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    files = {"models.py": MODELS, "test_advice.py": TESTS, "conftest.py": WITHOUT_LIBRARIES}
-    return session_of(files, "--membudget")
+FILES = {"models.py": MODELS, "test_advice.py": TESTS, "conftest.py": WITHOUT_LIBRARIES}
 
 
 def figure(run, name):

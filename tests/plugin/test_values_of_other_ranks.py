@@ -93,9 +93,7 @@ SIZES = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of({"test_budgets.py": BODIES}, "--membudget")
+FILES = {"test_budgets.py": BODIES}
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -2,8 +2,6 @@
 
 import os
 
-import pytest
-
 from pytest_membudget.devices.torch_build.installed import workers_torch
 
 GIB = 2**30
@@ -65,11 +63,6 @@ FILES = {
         """,
 }
 OPERATOR = "aten::empty.memory_format"
-
-
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
 
 
 def test_within_passes_and_over_fails_and_neither_is_an_error(run):

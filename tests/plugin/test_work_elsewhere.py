@@ -64,9 +64,8 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of({"test_budgets.py": BODIES}, "--membudget", "--membudget-strict")
+FILES = {"test_budgets.py": BODIES}
+ARGS = ("--membudget", "--membudget-strict")
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -111,11 +111,6 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
-
-
 def only(run, beginning):
     (name,) = (name for name in run.outcomes if name.startswith(beginning))
     assert run.outcomes[name] == "failed", run.out
