@@ -3,66 +3,45 @@
 import pytest
 
 from pytest_membudget.cache.store import FORMAT
+from tests.plugin.bodies import source
 
-TESTS = """
-    import pathlib
-    import socket
-    import subprocess
+HEAD = """\
+import pathlib
+import socket
+import subprocess
 
-    import pytest
-    from holding import hold
+import pytest
+from holding import hold
 
-    @pytest.mark.mem_budget(gib=1)
-    def test_plain(record_property):
-        record_property("tokens", 4096)
-        hold(0.5)
+budget = pytest.mark.mem_budget(gib=1)
 
-    @pytest.mark.mem_budget(gib=1)
-    def test_over():
-        hold(2)
-
-    @pytest.mark.mem_budget(gpu="A100-40GB")
-    def test_too_large_for_its_card():
-        hold(50)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_files_of_its_own(tmp_path):
-        (tmp_path / "size.txt").write_text("0.5")
-        (tmp_path / "folder").mkdir()
-        assert not list((tmp_path / "folder").iterdir())
-        hold(float((tmp_path / "size.txt").read_text()))
-
-    @pytest.mark.mem_budget(gib=1, gpus=2)
-    def test_two_ranks():
-        hold(0.5)
-
-    @pytest.mark.parametrize("gib", [0.25, 0.5, 0.75])
-    @pytest.mark.mem_budget(gib=1)
-    def test_process(gib):
-        subprocess.run(["true"])
-        hold(gib)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_socket():
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-        hold(0.5)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_changes_what_it_read():
-        counter = pathlib.Path(__file__).with_name("counter.txt")
-        counter.write_text(str(int(counter.read_text()) + 1))
-        hold(0.5)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_raises():
-        hold(0.5)
-        raise ValueError("as ever")
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_skips():
-        pytest.skip("as ever")
-    """
+"""
+BODIES = {
+    "plain": "record_property('tokens', 4096)\nhold(0.5)",
+    "over": "hold(2)",
+    "too_large_for_its_card": "hold(50)",
+    "files_of_its_own": (
+        "(tmp_path / 'size.txt').write_text('0.5')\n(tmp_path / 'folder').mkdir()\n"
+        "assert not list((tmp_path / 'folder').iterdir())\n"
+        "hold(float((tmp_path / 'size.txt').read_text()))"
+    ),
+    "two_ranks": "hold(0.5)",
+    "process": "subprocess.run(['true'])\nhold(gib)",
+    "socket": "with socket.socket() as listener:\n    listener.bind(('127.0.0.1', 0))\nhold(0.5)",
+    "changes_what_it_read": (
+        "counter = pathlib.Path(__file__).with_name('counter.txt')\n"
+        "counter.write_text(str(int(counter.read_text()) + 1))\nhold(0.5)"
+    ),
+    "raises": "hold(0.5)\nraise ValueError('as ever')",
+    "skips": "pytest.skip('as ever')",
+}
+MARKS = {
+    "too_large_for_its_card": "pytest.mark.mem_budget(gpu='A100-40GB')",
+    "two_ranks": "pytest.mark.mem_budget(gib=1, gpus=2)",
+    "process": "pytest.mark.parametrize('gib', [0.25, 0.5, 0.75])\n@budget",
+}
+ARGUMENTS = {"plain": "record_property", "files_of_its_own": "tmp_path", "process": "gib"}
+TESTS = source(BODIES, HEAD, MARKS, ARGUMENTS)
 KEPT = {"test_plain", "test_over", "test_too_large_for_its_card", "test_files_of_its_own", "test_two_ranks"}
 PROCESSES = {"test_process[0.25]", "test_process[0.5]", "test_process[0.75]"}
 NEVER_KEPT = {"test_socket", "test_changes_what_it_read", "test_raises", "test_skips"} | PROCESSES

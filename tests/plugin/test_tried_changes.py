@@ -5,6 +5,8 @@ The figure of a change is that of a test in which it is written.
 
 import pytest
 
+from tests.plugin.bodies import source
+
 pytestmark = pytest.mark.slow
 
 MODELS = """
@@ -61,78 +63,51 @@ MODELS = """
         if not steps_in_backward:
             optimizer.step()
     """
-TESTS = """
-    import pytest
-    import torch
-    from models import train_decoder, train_layers
+HEAD = """\
+import pytest
+import torch
+from models import train_decoder, train_layers
 
-    over, within = pytest.mark.mem_budget(gib=0.25), pytest.mark.mem_budget(gib=80)
+over, within = pytest.mark.mem_budget(gib=0.25), pytest.mark.mem_budget(gib=80)
 
-    @over
-    @pytest.mark.parametrize("batch_size", [8])
-    def test_decoder(batch_size):
-        train_decoder(batch_size)
-
-    @over
-    def test_layers():
-        train_layers()
-
-    @over
-    def test_accumulates():
-        train_layers(micro_batches=2)
-
-    @pytest.mark.xfail
-    @over
-    def test_expected():
-        train_layers()
-
-    @pytest.mark.mem_budget(gib=8, components={"optimizer_states": 0.25})
-    def test_component():
-        train_layers()
-
-    @pytest.mark.mem_budget(gpu="T4")
-    def test_runs_out():
-        train_layers(layers=3, width=16384)
-
-    @pytest.mark.mem_budget(gib=0.5, metric="reserved")
-    def test_reserves():
-        grown = None
-        for number in range(1, 9):
-            del grown
-            grown = torch.empty(number * 32 * 2**20, dtype=torch.uint8, device="cuda")
-
-    @within
-    def test_decoder_written():
-        train_decoder(8)
-
-    @within
-    def test_half_batch_written():
-        train_decoder(4)
-
-    @within
-    def test_checkpointing_written():
-        train_decoder(8, checkpoints=True)
-
-    @within
-    def test_chunked_cross_entropy_written():
-        train_decoder(8, chunks=True)
-
-    @within
-    def test_layers_written():
-        train_layers()
-
-    @within
-    def test_fused_written():
-        train_layers(fused=True)
-
-    @within
-    def test_single_tensor_written():
-        train_layers(foreach=False)
-
-    @within
-    def test_step_in_backward_written():
-        train_layers(steps_in_backward=True)
-    """
+"""
+#: Their marks where they are over a budget of another kind than 0.25 GiB; those in which a change is written.
+MARKS = {
+    "decoder": "over\n@pytest.mark.parametrize('batch_size', [8])",
+    "expected": "pytest.mark.xfail\n@over",
+    "component": "pytest.mark.mem_budget(gib=8, components={'optimizer_states': 0.25})",
+    "runs_out": "pytest.mark.mem_budget(gpu='T4')",
+    "reserves": "pytest.mark.mem_budget(gib=0.5, metric='reserved')",
+}
+OVER = {
+    "decoder": "train_decoder(batch_size)",
+    "layers": "train_layers()",
+    "accumulates": "train_layers(micro_batches=2)",
+    "expected": "train_layers()",
+    "component": "train_layers()",
+    "runs_out": "train_layers(layers=3, width=16384)",
+    "reserves": (
+        "grown = None\nfor number in range(1, 9):\n    del grown\n"
+        "    grown = torch.empty(number * 32 * 2**20, dtype=torch.uint8, device='cuda')"
+    ),
+}
+WRITTEN = {
+    "decoder_written": "train_decoder(8)",
+    "half_batch_written": "train_decoder(4)",
+    "checkpointing_written": "train_decoder(8, checkpoints=True)",
+    "chunked_cross_entropy_written": "train_decoder(8, chunks=True)",
+    "layers_written": "train_layers()",
+    "fused_written": "train_layers(fused=True)",
+    "single_tensor_written": "train_layers(foreach=False)",
+    "step_in_backward_written": "train_layers(steps_in_backward=True)",
+}
+TESTS = source(
+    OVER | WRITTEN,
+    HEAD,
+    marks=dict.fromkeys(WRITTEN, "within") | MARKS,
+    arguments={"decoder": "batch_size"},
+    budget="over",
+)
 #: What is tried with a library is there where it is installed, and may be the largest saving.
 WITHOUT_LIBRARIES = """
     import importlib.util
