@@ -71,7 +71,7 @@ FILES = {
 }
 
 
-ARGS = "--membudget=all"
+ARGS = ("--membudget=all",)
 
 
 def test_guards_against_missing_cuda_skip_nothing(run):
