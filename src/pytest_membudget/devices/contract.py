@@ -26,7 +26,7 @@ from ..memory_report import MemoryReport
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a rank has told the others, and has got from them, with the names that ``Answer`` has for it."""
+    """What a rank has sent to the others, and has received from them, with the names that ``Answer`` has for it."""
 
     broadcasts: str = ""
     """What it has broadcast and given to the others."""
@@ -120,7 +120,7 @@ class Device(ABC):
         return None
 
     def exchange(self) -> Exchange:
-        """What this rank has told the others, and has got from them; nothing of one that is alone."""
+        """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
         return Exchange()
 
     def representatives(self) -> tuple[list[int], list[Caveat]]:

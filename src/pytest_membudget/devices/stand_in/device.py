@@ -179,7 +179,7 @@ class StandInDevice(RecordedDevice):
         )
 
     def exchange(self) -> Exchange:
-        """What this rank has told the others, and has got from them; nothing of one that is alone."""
+        """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
         ranks = self._ranks
         if ranks is None:
             return Exchange()
