@@ -91,7 +91,7 @@ class Traced:
         self.representatives = answer["representatives"]
         self.rank_assumption = answer["rank_assumption"]
         self.broadcasts = answer["broadcasts"]
-        self.assumed = answer["assumed"]
+        self.taken = answer["taken"]
         self.assumptions = self.report.assumptions
         #: what was asked for at the peak, before it was rounded to blocks
         self.requested = self.report.peak_bytes - self.report.components["rounding"]

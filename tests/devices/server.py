@@ -69,7 +69,7 @@ def run(device, module, order):
         "representatives": ranks,
         "rank_assumption": "".join(one.text for one in caveats),
         "broadcasts": exchange.broadcasts,
-        "assumed": exchange.assumed,
+        "taken": exchange.taken,
     }
 
 

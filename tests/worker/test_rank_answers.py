@@ -96,6 +96,7 @@ class Ranks:
 
     def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
         self.asked = []
+        self.varied = []
         self.told = {}
         self._identical_ranks = {
             "representatives": tuple(representatives),
@@ -105,7 +106,10 @@ class Ranks:
         self._host = host or {}
         self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
 
-    def __call__(self, rank, told):
+    def __call__(self, rank, told, known=None):
+        if known is not None:
+            self.varied.append(rank)
+            return known
         self.asked.append(rank)
         self.told[rank] = json.loads(told) if told else {}
         answer = Answer(
@@ -146,32 +150,44 @@ def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_i
 
 
 def test_the_others_get_what_the_first_broadcasts():
-    ranks = Ranks(representatives=[7], rank_0={"broadcasts": "sent"})
+    ranks = Ranks(representatives=[7], rank_0={"broadcasts": sent("it")})
     expected = {}
 
     answer_of_ranks(Budget(gib=1, gpus=8), ranks, ranks, expected.update)
 
-    assert ranks.told == {0: {}, 7: {"0": "sent"}}
-    assert {rank: json.loads(text) for rank, text in expected.items()} == {7: {"0": "sent"}}
+    assert ranks.told == {0: {}, 7: {"0": sent("it")}}
+    assert {rank: json.loads(text) for rank, text in expected.items()} == {7: {"0": sent("it")}}
 
 
-def unheard(*others, **sent):
-    """What a rank answers that needs the values of ``others``, until it is told them."""
-    return lambda told: {"unheard": tuple(one for one in others if str(one) not in told), **sent}
+def sent(*values):
+    """A rank's ``broadcasts``: one of each of ``values`` in the group of all."""
+    return json.dumps([("all", [value]) for value in values])
+
+
+def taking(*others, told, sends=(), guess="?", first=None):
+    """What a rank answers that sends ``sends``, and then takes one value of each of ``others``."""
+    lacks = tuple(one for one in others if str(one) not in told)
+    sent_before = len(sends) if first is None else first
+    taken = [(sent_before, one, "all", [guess] if one in lacks else None) for one in others]
+    return {"unheard": lacks, "taken": json.dumps(taken), "broadcasts": sent(*sends)}
+
+
+def unheard(*others, sends=()):
+    return lambda told: taking(*others, told=told, sends=sends)
 
 
 def test_a_rank_whose_values_are_needed_is_run_and_then_the_one_that_needs_them_again():
-    ranks = Ranks([7], rank_7=unheard(6, broadcasts="seven"), rank_6={"broadcasts": "six"})
+    ranks = Ranks([7], rank_7=unheard(6, sends=["seven"]), rank_6={"broadcasts": sent("six")})
 
     answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert ranks.asked == [0, 7, 6, 7]
-    assert ranks.told[7] == {"0": "", "6": "six"}
+    assert ranks.told[7] == {"0": "", "6": sent("six")}
     assert [report.rank for report in answer.reports] == [0, 7]  # rank 6 ran for what it sends alone
 
 
 def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_is_not_enough():
-    ranks = Ranks(representatives=[1, 2, 3], rank_1={"broadcasts": "one"}, rank_3=unheard(1))
+    ranks = Ranks(representatives=[1, 2, 3], rank_1={"broadcasts": sent("one")}, rank_3=unheard(1))
     expected = {}
 
     answer_of_ranks(Budget(gib=1, gpus=4), ranks, ranks, expected.update)
@@ -186,41 +202,40 @@ def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_
 def test_who_sends_something_else_when_it_has_more_is_run_for_again():
     ranks = Ranks(
         representatives=[1],
-        rank_0=lambda told: {"unheard": () if told else (1,), "broadcasts": f"after {len(told)}"},
-        rank_1={"broadcasts": "one"},
+        rank_0=lambda told: taking(1, told=told, sends=[f"after {len(told)}"], first=0),
+        rank_1=lambda told: taking(0, told=told, sends=["one"]),
     )
 
     answer_of(Budget(gib=1, gpus=2), ranks)
 
     assert ranks.asked == [0, 1, 0, 1]
-    assert ranks.told[1] == {"0": "after 1"}
+    assert ranks.told[1] == {"0": sent("after 1")}
 
 
 def test_who_got_what_is_no_longer_sent_runs_again_and_gets_what_it_then_needs():
     """Rank 2 answers rank 3, which then sends something else, with which rank 2 needs rank 5."""
 
     def rank_2(told):
-        lacks = {None: (3,), "first": (), "second": () if "5" in told else (5,)}[told.get("3")]
-        return {"unheard": lacks, "broadcasts": "answer" if "3" in told else "question"}
+        own = "answer" if "3" in told else "question"
+        lacks = [one for one in (3, *(5,) * ("second" in told.get("3", ""))) if str(one) not in told]
+        taken = [(place, 3, "all", ["?"] if 3 in lacks else None) for place in (0, 1)]
+        taken += [(1, 5, "all", ["?"] if 5 in lacks else None)] * ("second" in told.get("3", ""))
+        return {"unheard": tuple(lacks), "taken": json.dumps(taken), "broadcasts": sent(own)}
 
     def rank_3(told):
-        return {**unheard(2)(told), "broadcasts": "second" if told.get("2") == "answer" else "first"}
+        more = ["second"] if "answer" in told.get("2", "") else []
+        return taking(2, told=told, sends=["first", *more], first=1)
 
-    ranks = Ranks(
-        [2, 3],
-        rank_2=rank_2,
-        rank_3=rank_3,
-        rank_5={"broadcasts": "five"},
-    )
+    ranks = Ranks([2, 3], rank_2=rank_2, rank_3=rank_3, rank_5={"broadcasts": sent("five")})
 
     answer_of(Budget(gib=1, gpus=8), ranks)
 
-    assert ranks.asked == [0, 2, 3, 2, 3, 3, 2, 5, 2]  # rank 3 was asked ahead, and lacked rank 2
-    assert ranks.told[2] == {"0": "", "3": "second", "5": "five"}
+    assert ranks.asked == [0, 2, 3, 2, 3, 2, 5, 2]
+    assert ranks.told[2] == {"0": "", "3": sent("first", "second"), "5": sent("five")}
 
 
-def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values_of_them():
-    lacking = {one: unheard(*{*range(1, 5)} - {one}, broadcasts=f"rank {one}") for one in range(1, 5)}
+def test_who_runs_for_others_alone_runs_at_once_and_not_again_if_it_gave_all_before_it_took_anything():
+    lacking = {one: unheard(*{*range(1, 5)} - {one}, sends=[f"rank {one}"]) for one in range(1, 5)}
     ranks, once, expected = Ranks([4], **{f"rank_{one}": how for one, how in lacking.items()}), [], []
 
     def ask_once(rank, received):
@@ -229,10 +244,10 @@ def test_who_runs_for_others_alone_runs_at_once_and_again_where_it_lacked_values
 
     answer = answer_of_ranks(Budget(gib=1, gpus=5), ranks, ask_once, expected.append)
 
-    assert ranks.asked == [0, 4, 1, 2, 3, 1, 2, 3, 4]
-    assert once == [1, 2, 3, 1, 2, 3]
-    assert [[*one] for one in expected if one] == [[4], [1, 2, 3], [1, 2, 3]]
-    assert ranks.told[4] == {"0": "", "1": "rank 1", "2": "rank 2", "3": "rank 3"}
+    assert ranks.asked == [0, 4, 1, 2, 3, 4]
+    assert once == [1, 2, 3]
+    assert [[*one] for one in expected if one] == [[4], [1, 2, 3]]
+    assert ranks.told[4] == {"0": "", **{str(rank): sent(f"rank {rank}") for rank in (1, 2, 3)}}
     assert [report.rank for report in answer.reports] == [0, 4]
 
 
@@ -245,11 +260,11 @@ ANSWERS = {
     "nobody is asked twice": (8, {"representatives": [4, 0, 2, 4]}, [0, 2, 4], {}, ""),
     "a chain of needs is followed, and a circle ends": (
         4, {"representatives": [3], "rank_3": unheard(2), "rank_2": unheard(1), "rank_1": unheard(3)},
-        [0, 3, 2, 1, 2, 3], {}, "",
+        [0, 3, 2, 1, 3], {}, "",
     ),
     "who fails without the values of others runs again with them": (
         2,
-        {"rank_0": lambda told: {} if told else {**ERROR, "unheard": (1,)}, "rank_1": {"broadcasts": "one"}},
+        {"rank_0": lambda told: unheard(1)(told) | ({} if told else ERROR), "rank_1": unheard(0, sends=[1])},
         [0, 1, 0], {"outcome": "traced"}, "",
     ),
     "nobody runs again for a rank that has no figure": (
@@ -298,19 +313,24 @@ def test_who_is_asked_and_what_comes_of_it(name):
     assert said in (answer.reason or "")
 
 
-def sent(*values):
-    """A rank's ``broadcasts``: one of each of ``values`` in the group of all."""
-    return json.dumps([("all", [value]) for value in values])
+def gathering(rank, *values, withholds=None, **more):
+    """What a rank of four answers that gathers ``values`` one by one, and took its own for those of others.
 
-
-def assuming(rank, *values):
-    """What a rank answers that sends ``values``, and took the same for what the other three send."""
-    others = {*range(4)} - {rank}
+    ``withholds``: the one that it does not say as long as it may rest on those.
+    """
+    others = [one for one in range(4) if one != rank]
 
     def answer(told):
         lacks = tuple(one for one in others if str(one) not in told)
-        assumed = json.dumps({one: [("all", [value]) for value in values] for one in lacks})
-        return {"unheard": lacks, "assumed": assumed, "broadcasts": sent(*values)}
+        taken = [
+            (place + 1, one, "all", [value] if one in lacks else None)
+            for place, value in enumerate(values)
+            for one in others
+        ]
+        said = [None if place == withholds and lacks else value for place, value in enumerate(values)]
+        if withholds is not None and lacks:
+            taken.insert(3 * withholds, (withholds, rank, "", [False]))
+        return {"unheard": lacks, "taken": json.dumps(taken), "broadcasts": sent(*said), **more}
 
     return answer
 
@@ -318,23 +338,42 @@ def assuming(rank, *values):
 @pytest.mark.parametrize(
     ("of_rank_1", "again"),
     [
-        (assuming(1, "a", 3), []),
-        (assuming(1, "a", 3, "more"), [1]),  # nobody asked it for more, and it gets none
-        (assuming(1, "a", 4), [1, 2, 3]),
-        (assuming(1, "a", None), [2, 3]),  # where nothing is assumed anything may come
-        (assuming(1, "a"), [2, 3]),
-        (lambda told: assuming(1, "a", 3)(told) | {"assumed": ""}, [1]),
-        (lambda told: assuming(1, "a", 3)(told) | ({} if "2" in told else ERROR), [1]),
+        (gathering(1, "a", 3), []),
+        (gathering(1, "a", 3, "more"), []),  # nobody asked it for more
+        (gathering(1, "a", 4), [0]),  # all gave the second before they took another's
+        (gathering(1, "a", None), [0]),
+        (gathering(1, "a"), [0]),
+        (gathering(1, "b", 3), [1, 2, 3, 0]),  # the second may follow from the first
+        (gathering(1, "a", 3, withholds=1), [1]),
     ],
 )
-def test_who_took_the_right_values_for_those_of_others_is_not_run_for_them_again(of_rank_1, again):
-    alike = {f"rank_{rank}": assuming(rank, "a", 3) for rank in range(4)}
+def test_who_took_the_right_values_for_those_of_others_is_not_run_again(of_rank_1, again):
+    alike = {f"rank_{rank}": gathering(rank, "a", 3) for rank in range(4)}
     ranks = Ranks(**{**alike, "rank_1": of_rank_1})
 
     answer = answer_of(Budget(gib=1, gpus=4), ranks)
 
-    assert ranks.asked == [0, 1, 2, 3, *again, 0]
+    assert ranks.asked == [0, 3, 1, 2, *again]  # the last first, as it differs most
     assert answer.outcome == "traced"
+
+
+def test_who_fails_with_the_right_values_fails():
+    alike = {f"rank_{rank}": gathering(rank, "a", **(ERROR if rank == 1 else {})) for rank in range(4)}
+    ranks = Ranks(**alike)
+
+    answer = answer_of(Budget(gib=1, gpus=4), ranks)
+
+    assert (ranks.asked, answer.outcome, answer.failed_rank) == ([0, 3, 1, 2], "error", 1)
+
+
+def test_a_run_with_the_right_values_is_the_one_that_is_varied():
+    alike = {f"rank_{rank}": gathering(rank, "a") for rank in range(4)}
+    ranks = Ranks(representatives=[3], **alike)
+
+    answer_of(Budget(gib=1, gpus=4), ranks)
+
+    assert ranks.asked == [0, 3, 1, 2]
+    assert ranks.varied == [0, 3]
 
 
 def test_no_assumption_is_no_line():

@@ -34,8 +34,8 @@ class Exchange:
     """Whether it has sent values to others, or asked for theirs; else it needs none of them."""
     unheard: tuple[int, ...] = ()
     """The ranks whose values may decide what it did, and of which it got nothing."""
-    assumed: str = ""
-    """What was taken for all that those ranks send, as JSON by rank; empty if others rest on it."""
+    taken: str = ""
+    """What it took for all that others send, in order."""
     has_met: bool = False
     """Whether the test has asked for a process group, or for a collective."""
 

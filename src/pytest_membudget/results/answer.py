@@ -117,8 +117,9 @@ class Answer(JsonObject):
     """Whether it has sent values to other ranks, or asked for theirs."""
     unheard: tuple[int, ...] = ()
     """Ranks whose values may decide what it did, and of which it got nothing."""
-    assumed: str = ""
-    """What it took for all that those send, as JSON by rank; empty where that is not known."""
+    taken: str = ""
+    """What it took for all that others send, in order, as JSON: how often it had sent itself by then, the
+    sender, the group, and the values: None for what it received, with None for each that decides nothing."""
     has_met: bool = False
     """Whether it has asked for a process group, or for a collective."""
     failed_rank: int | None = None

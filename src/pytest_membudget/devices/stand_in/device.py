@@ -187,7 +187,7 @@ class StandInDevice(RecordedDevice):
             ranks.broadcasts(),
             ranks.has_exchanged(),
             tuple(ranks.unheard()),
-            ranks.assumed(),
+            ranks.taken(),
             ranks.has_met(),
         )
 

@@ -159,11 +159,15 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    def ask_once(rank: int, received: str, *, ask: Callable[[Request], Answer] = workers.ask) -> Answer:
+    def ask_once(rank: int, received: str, *, vary: bool = False, known: Answer | None = None) -> Answer:
+        asked = request.of_rank(rank, budget.gpus, received)
         try:
-            return ask(request.of_rank(rank, budget.gpus, received))
+            return ask_with_variants(workers.ask, asked, known) if vary else workers.ask(asked)
         except WorkerFailure as error:
             return failed(str(error))
+
+    def ask(rank: int, received: str, known: Answer | None) -> Answer:
+        return ask_once(rank, received, vary=True, known=known)
 
     def expect(received: Mapping[int, str]) -> None:
         workers.expect([request.of_rank(rank, budget.gpus, received[rank]) for rank in received], next_=True)
@@ -171,7 +175,6 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
     first, last = (request.of_rank(rank, budget.gpus) for rank in (0, budget.gpus - 1))
     workers.expect_where_idle(last, first)
     try:
-        ask = partial(ask_once, ask=partial(ask_with_variants, workers.ask))
         return answer_of_ranks(budget, ask, ask_once, expect)
     finally:
         workers.forget(last)

@@ -31,14 +31,15 @@ _READS = (READ, SIZE_READ, DRAWN)
 _VARIED = (*_READS, WORST_CASE)
 
 
-def ask_with_variants(ask: Ask, request: Request) -> Answer:
+def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -> Answer:
     """The answer to ``request`` of the variant that takes most; its caveats say whether they differ.
 
+    ``known``: the answer of the first run, if there was one.
     At most two further runs; none where values of other ranks are still to come. One that raises has come to
     an end that a run may come to, by the last that it read: then a third keeps that answer, and turns the
     others. Where that raises too, one has all plausible answers, and other draws.
     """
-    first = ask(request)
+    first = known or ask(request)
     following = following_variant(request, first)
     if following is None:
         return first
@@ -81,6 +82,7 @@ def _together(first: Answer, others: Sequence[Answer], redrawn: Answer | None) -
         broadcasts=first.broadcasts,
         has_exchanged=first.has_exchanged,
         unheard=first.unheard,
+        taken=first.taken,
         has_met=first.has_met,
         has_snapshot=first.has_snapshot,
         snapshot_error=first.snapshot_error,

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
-from typing import Any
 
 from ...budgets.budget import Budget
 from ...budgets.verdict import OUT_OF_MEMORY, SKIPPED
 from ...caveats import WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
 from ...results.answer import FAILED, TRACED, Answer, failed
+from .exchanges import Exchanges, Run
 
 #: Runs one rank, given what ranks that ran before have broadcast, and returns its answer.
-Ask = Callable[[int, str], Answer]
+AskOnce = Callable[[int, str], Answer]
+#: The same, and varies what nobody knows; of a run that was as with these values its answer is given.
+Ask = Callable[[int, str, Answer | None], Answer]
 _COUNTED = "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
 #: Outcomes of a rank's answer after which the others are ended.
 FAILURES = (FAILED, OUT_OF_MEMORY)
+#: How often a rank runs with other values than before: where they change without an end it stops there.
+_MOST_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +104,16 @@ def _fate(one: RankEnd) -> str:
 class _Ranks:
     """The ranks whose figures are asked for, and those whose values they need."""
 
-    def __init__(self, ask: Ask, ask_once: Ask, expect: Callable[[Mapping[int, str]], None]) -> None:
+    def __init__(self, ask: Ask, ask_once: AskOnce, expect: Callable[[Mapping[int, str]], None]) -> None:
         self._ask, self._ask_once, self._expect = ask, ask_once, expect
         #: of ranks whose figures are asked for, and of one without a figure
         self.answers: dict[int, Answer] = {}
-        #: the last answer of each rank that has run
-        self.latest: dict[int, Answer] = {}
-        #: what each rank got that has a figure, and what those get that were announced
-        self._got: dict[int, str] = {}
+        #: the last run of each rank that has run
+        self.latest: dict[int, Run] = {}
+        #: what each rank gets that was announced
         self._announced: dict[int, str] = {}
+        #: how often each rank was run for what it sends
+        self._times: Counter[int] = Counter()
 
     @property
     def have_ended(self) -> bool:
@@ -130,95 +134,80 @@ class _Ranks:
 
     def announce(self, ranks: Iterable[int]) -> None:
         """``ranks`` run next: all get the same, so that they can be asked at once."""
-        self._announced = {rank: self._received(rank) for rank in ranks}
-        self._expect({**self._announced})
+        if all(self._settle(rank) for rank in ranks if rank in self.latest):
+            self._announced = {rank: self._received(rank) for rank in ranks if not self._is_final(rank)}
+            self._expect({**self._announced})
 
     def _received(self, rank: int) -> str:
         """What the others have sent ``rank`` so far; empty where no rank sends or asks for anything.
 
         So a rank that is asked before the first has answered is asked the same.
         """
-        if not any(answer.has_exchanged for answer in self.latest.values()):
+        if not any(run.answer.has_exchanged for run in self.latest.values()):
             return ""
-        others = {str(one): answer.broadcasts for one, answer in self.latest.items() if one != rank}
+        others = {str(one): run.answer.broadcasts for one, run in self.latest.items() if one != rank}
         return json.dumps(others) if others else ""
 
     def _run(self, rank: int) -> None:
-        """Run ``rank``; as long as it needs values of others, those, and then it again."""
-        received = self._announced.pop(rank) if rank in self._announced else self._received(rank)
-        answer = self._figure(rank, received)
-        while unheard := {*answer.unheard} - _sent(self._got[rank]).keys():
-            if not self._run_senders(sorted(unheard)):
+        """Run ``rank``; as long as it took wrong values for those of others, these, and then it again."""
+        if rank in self.latest and not self._settle(rank):
+            return
+        for _ in range(_MOST_RUNS):
+            self._figure(rank)
+            if not self._settle(rank):
                 return
-            answer = self._figure(rank, self._received(rank))
+            if not self.answers[rank].unheard and not self._is_outdated(rank):
+                return
 
-    def _figure(self, rank: int, received: str) -> Answer:
-        self._got[rank] = received
-        answer = self.answers[rank] = self.latest[rank] = self._ask(rank, received)
-        return answer
+    def _figure(self, rank: int) -> None:
+        """Run ``rank`` for its figure: as it ran for what it sends, if it took the right values then."""
+        announced, received = self._announced.pop(rank, None), self._received(rank)
+        known = replace(self.latest[rank].answer, unheard=()) if self._is_final(rank) else None
+        if announced is not None and rank not in self.latest:
+            received = announced
+        answer = self.answers[rank] = self._ask(rank, received, known)
+        self.latest[rank] = Run(answer, received)
+
+    def _is_final(self, rank: int) -> bool:
+        """Whether ``rank`` has run, as it would with the values of all."""
+        return rank in self.latest and Exchanges(self.latest).is_right(rank)
 
     def _is_outdated(self, rank: int) -> bool:
-        """Whether ``rank`` got values of which their sender has others now."""
-        return any(self.latest[one].broadcasts != sent for one, sent in _sent(self._got[rank]).items())
+        """Whether ``rank`` took other values than there are for it now."""
+        return not self._is_final(rank) and self._received(rank) != self.latest[rank].received
 
-    def _run_senders(self, ranks: Sequence[int]) -> bool:
-        """Run ``ranks`` and whom they need, for what they send; then again those that lacked values.
+    def _settle(self, goal: int) -> bool:
+        """Run whom ``goal`` needs, for what they send, until all that it took of them is certain.
 
-        Whether none has failed: one that lacked values may have failed by that.
+        Whether none has failed: one that took wrong values may have failed by that. The last rank runs before
+        others, which then take its values for those of ranks near it.
         """
-        lacking: dict[int, None] = {}
-        waiting = [rank for rank in ranks if rank not in self.latest]
-        while waiting:
-            answers = self._run_at_once(waiting)
-            complete = {rank: one for rank, one in answers.items() if not one.unheard}
-            failing = {rank: one for rank, one in complete.items() if one.outcome != TRACED}
+        while waiting := [
+            one for one in Exchanges(self.latest).to_run(goal) if self._times[one] < _MOST_RUNS
+        ]:
+            if len(self.latest) == 1:
+                waiting = waiting[-1:]
+            self._run_at_once(waiting)
+            exchanges = Exchanges(self.latest)
+            ended = [one for one in waiting if exchanges.is_right(one) or self._times[one] == _MOST_RUNS]
+            failing = {
+                one: self.latest[one].answer for one in ended if self.latest[one].answer.outcome != TRACED
+            }
             if failing:
                 self.answers |= failing
                 return False
-            lacking = dict.fromkeys(rank for rank in (*lacking, *waiting) if rank not in complete)
-            needed = dict.fromkeys(rank for one in answers.values() for rank in one.unheard)
-            waiting = [rank for rank in needed if rank not in self.latest]
-            waiting = waiting or [rank for rank in lacking if not self._is_confirmed(self.latest[rank])]
         return True
 
-    def _is_confirmed(self, answer: Answer) -> bool:
-        """Whether what it took for values of others is what they send: with them it would be the same."""
-        assumed = json.loads(answer.assumed or "{}")
-        return answer.outcome == TRACED and all(
-            str(rank) in assumed and _are_sent(assumed[str(rank)], self.latest[rank].broadcasts)
-            for rank in answer.unheard
-        )
-
-    def _run_at_once(self, ranks: Sequence[int]) -> Mapping[int, Answer]:
-        """The answers of ``ranks``, which get what all have sent before, so that they can run at once."""
+    def _run_at_once(self, ranks: Sequence[int]) -> None:
+        """Run ``ranks``, which get what all have sent before, so that they can run at once."""
         received = {rank: self._received(rank) for rank in ranks}
         self._expect(received)
-        answers = {rank: self._ask_once(rank, received[rank]) for rank in ranks}
-        self.latest |= answers
-        return answers
-
-
-def _sent(received: str) -> Mapping[int, str]:
-    """What a rank has ``received``, by the rank that has sent it."""
-    return {int(rank): text for rank, text in json.loads(received or "{}").items()}
-
-
-def _are_sent(assumed: Sequence[tuple[str, Sequence[Any]]], broadcasts: str) -> bool:
-    """Whether a rank's ``broadcasts`` are what was ``assumed``, of which None may be anything."""
-    waiting: dict[str, deque[Sequence[Any]]] = defaultdict(deque)
-    for group, sent in json.loads(broadcasts or "[]"):
-        waiting[group].append(sent)
-    return all(
-        all(
-            mine is None or mine == its
-            for mine, its in zip_longest(own, waiting[group].popleft() if waiting[group] else ())
-        )
-        for group, own in assumed
-    )
+        self._times.update(ranks)
+        self.latest |= {rank: Run(self._ask_once(rank, received[rank]), received[rank]) for rank in ranks}
 
 
 def answer_of_ranks(
-    budget: Budget, ask: Ask, ask_once: Ask, expect: Callable[[Mapping[int, str]], None]
+    budget: Budget, ask: Ask, ask_once: AskOnce, expect: Callable[[Mapping[int, str]], None]
 ) -> Answer:
     """The combined answer of all ranks of ``budget``. Stops at the first rank without a figure.
 
@@ -244,7 +233,11 @@ def answer_of_ranks(
             caveats = (*caveats, Caveat(WORST_CASE, _COUNTED))
     ends = [RankEnd(rank, _with(caveats, answer)) for rank, answer in answers.items()]
     whole = replace(combined(ends, budget.gpus), snapshot_rank=_snapshot_rank(answers))
-    apart = _apart({**ranks.latest, **answers}) if whole.outcome == TRACED else None
+    apart = (
+        _apart({**{one: run.answer for one, run in ranks.latest.items()}, **answers})
+        if whole.outcome == TRACED
+        else None
+    )
     return whole if apart is None else replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
 
 

@@ -166,20 +166,44 @@ def relays():
 
 
 def relays_what_it_took():
-    rows = torch.tensor([5, 7], device="cuda")
+    rows, scales = torch.tensor([5, 7], device="cuda"), torch.ones(2, device="cuda")
     dist.broadcast(rows, src=0)
+    dist.broadcast(scales, src=0)
     dist.broadcast(rows, src=1)
+    dist.broadcast(scales, src=1)
 
 
 def test_what_is_taken_for_values_of_others_is_said_in_their_order(trace):
-    assumed = json.loads(trace(relays, rank=1, world_size=2).assumed)
+    assert json.loads(trace(relays, rank=1, world_size=2).taken) == [
+        [1, 0, "0 gathered", ["'a'"]],
+        [1, 0, "0", ["('layers', 3)"]],
+        [1, 0, "0", [["torch.int64", [2], [5, 7]]]],
+        [1, 0, "0", [None]],  # drawn ones decide nothing
+    ]
 
-    [sent] = assumed.values()
-    assert [one for _, one in sent] == [
-        ["'a'"], ["('layers', 3)"], [["torch.int64", [2], [5, 7]]], [None],  # drawn ones decide nothing
-    ]  # fmt: skip
-    assert assumed.keys() == {"0"}
+
+def test_what_was_received_is_said_to_be(trace):
+    received = json.dumps({"0": trace(relays, rank=0, world_size=2).broadcasts})
+
+    taken = json.loads(trace(relays, rank=1, world_size=2, received=received).taken)
+    assert [values for *_, values in taken] == [None] * 4
 
 
-def test_it_is_not_said_where_other_ranks_get_what_rests_on_it(trace):
-    assert trace(relays_what_it_took, rank=1, world_size=2).assumed == ""
+def gathers():
+    found = [None] * 8
+    dist.all_gather_object(found, dist.get_rank())
+    return found
+
+
+def test_of_a_rank_that_has_not_run_the_nearest_one_that_has_gives_for_it(trace):
+    received = json.dumps({str(rank): json.dumps([("0 gathered", [str(rank)])]) for rank in (0, 7)})
+
+    assert trace(gathers, rank=2, world_size=8, received=received).value == [0, 0, 2, 0, 7, 7, 7, 7]
+
+
+def test_what_rests_on_values_that_others_did_not_send_is_sent_where_that_is_checked(trace):
+    """Whole numbers are; scales count as unknown, and the last entry says that they may not be."""
+    ran = trace(relays_what_it_took, rank=1, world_size=2)
+
+    assert json.loads(ran.broadcasts) == [["0", [["torch.int64", [2], [5, 7]]]], ["0", [None]]]
+    assert json.loads(ran.taken)[-1] == [1, 1, "", [False]]

@@ -1,7 +1,8 @@
 """Broadcasts: numbers and objects that ranks send each other, passed on to the ranks that run after them.
 
 A rank runs alone. What others send is not there; but what is known of the tensors of a rank that has run,
-and its plain objects, are what it would bring. Of what is not known the other ranks have what is their own.
+and its plain objects, are what it would bring. Of what is not known the other ranks have what is their own,
+and of gathered objects those of the nearest rank that has run, which is more often in the same stage.
 Where values of a rank that has not run may decide, that one is run, and then this one again.
 """
 
@@ -52,10 +53,8 @@ class Broadcasts:
                 self._waiting[int(other), group].append(sent)
         #: ranks that have not run, and whose values decide what this one does
         self.missing: dict[int, None] = {}
-        #: what is taken for all that they send, in order: each None where it decides nothing
-        self._assumed: dict[int, list[tuple[str, _Sent]]] = defaultdict(list)
-        #: whether something was not sent because it rests on that
-        self._has_withheld = False
+        #: how much this rank had sent, of whom it then took something, and what; see ``Answer.taken``
+        self._taken: list[tuple[int, int, str, _Sent | None]] = []
         #: lines with objects of other ranks that are taken to be this rank's
         self._guessed: dict[Place, None] = {}
         #: whether objects have gone from rank to rank
@@ -68,9 +67,9 @@ class Broadcasts:
         is_of_use = any(one is not None for _, sent in self._sent for one in sent)
         return json.dumps(self._sent) if is_of_use else ""
 
-    def assumed(self) -> str:
-        """What is taken for all that ranks send which have not run, by rank; empty if others rest on it."""
-        return json.dumps(self._assumed) if self.missing and not self._has_withheld else ""
+    def taken(self) -> str:
+        """What is taken for all that others send, as text: see ``Answer.taken``."""
+        return json.dumps(self._taken) if self._taken else ""
 
     def tensors(self, group: Any, root: int, tensors: Sequence[torch.Tensor]) -> None:
         """``tensors`` are broadcast from ``root``, a rank of ``group``."""
@@ -79,8 +78,9 @@ class Broadcasts:
         if sender == self._rank:
             self._sent.append((group.group_name, [self._numbers(tensor) for tensor in tensors]))
         elif sender not in self._have_run:
-            self._assumed[sender].append((group.group_name, [self._guess(sender, one) for one in tensors]))
+            self._take(sender, group.group_name, [self._guess(sender, one) for one in tensors])
         else:
+            self._take(sender, group.group_name)
             sent = self._next(sender, group.group_name)
             for tensor, numbers in zip_longest(tensors, sent[: len(tensors)]):
                 self._receive(tensor, numbers)
@@ -88,15 +88,15 @@ class Broadcasts:
     def _guess(self, sender: int, tensor: torch.Tensor) -> Any:
         """``sender`` has not run: whole numbers and the host's decide what follows; others stay its own.
 
-        Returns what is taken for those that decide.
+        Returns what is taken for those that decide, which is right, or this rank runs again.
         """
         is_number = tensor.is_floating_point() or tensor.is_complex()
         decides = tensor.numel() <= _MOST_ELEMENTS and not (is_number and tensor.is_cuda)
-        if decides:
-            self.missing[sender] = None
         numbers = self._numbers(tensor) if decides else None
         values = self._known.of(tensor) if tensor.numel() <= _MOST_ELEMENTS else None
-        if values is not None:
+        if values is not None and decides:
+            self._known.keep(tensor, values)
+        elif values is not None:
             self._known.overwrite(tensor, values, assumed=True)
         return (numbers or _UNSAID) if decides else None
 
@@ -120,9 +120,9 @@ class Broadcasts:
             return
         if sender not in self._have_run:
             own = [(_text(one) or _UNSAID) if decide else None for one in objects]
-            self._assumed[sender].append((group.group_name, own))
-            if decide:
-                self.missing[sender] = None
+            self._take(sender, group.group_name, own)
+        else:
+            self._take(sender, group.group_name)
         for place, text in enumerate(self._next(sender, group.group_name)[: len(objects)]):
             if text is not None:
                 objects[place] = ast.literal_eval(text)
@@ -133,18 +133,31 @@ class Broadcasts:
         self._sent.append((key, [_text(own)]))
         self.was_used = self.has_exchanged = True
         members = dist.get_process_group_ranks(group)
-        got = {member: self._next(member, key) for member in members if member != self._rank}
         decide = receives and len(members) <= MOST_RANKS
-        for member in got.keys() - self._have_run:
-            self._assumed[member].append((key, [(_text(own) or _UNSAID) if decide else None]))
-            if decide:
-                self.missing[member] = None
-        if not receives:
-            return []
-        texts = {member: next(iter(sent), None) for member, sent in got.items()}
-        if None in texts.values():
+        texts = {member: next(iter(self._next(member, key)), None) for member in members}
+        texts[self._rank] = _text(own)
+        have_run = [member for member in members if member in self._have_run]
+        is_known = True
+        for member in {*members} - {self._rank}:
+            if not receives or (member not in have_run and not decide):
+                self._take(member, key, [None])
+            elif member in have_run:
+                self._take(member, key)
+            else:
+                near = min(have_run, key=lambda one: abs(one - member), default=self._rank)
+                texts[member] = texts[near] or texts[self._rank]
+                self._take(member, key, [texts[member] or _UNSAID])
+                continue
+            is_known = is_known and texts[member] is not None
+        if receives and not is_known:
             self._guessed[self._source.place(2)] = None
-        return [own if texts.get(one) is None else ast.literal_eval(str(texts[one])) for one in members]
+        return [own if texts[one] is None else ast.literal_eval(str(texts[one])) for one in members]
+
+    def _take(self, sender: int, key: str, values: _Sent | None = None) -> None:
+        """``values`` are taken for what ``sender``, which has not run, sends next; None: what it has sent."""
+        self._taken.append((len(self._sent), sender, key, values))
+        if any(one is not None for one in values or ()):
+            self.missing[sender] = None
 
     def caveats(self, root: str) -> list[Caveat]:
         """The lines whose objects of other ranks nobody knows; paths are relative to ``root``."""
@@ -159,7 +172,8 @@ class Broadcasts:
     def _numbers(self, tensor: torch.Tensor) -> list[Any] | None:
         """Type, shape, and all values or the one that all are."""
         if self._known.is_assumed(tensor):
-            self._has_withheld = self._has_withheld or bool(self.missing)
+            if self.missing:  # it may rest on those: nobody knows that it is unknown
+                self._taken.append((len(self._sent), self._rank, "", [_UNSAID]))
             return None
         if tensor.is_complex():
             return None

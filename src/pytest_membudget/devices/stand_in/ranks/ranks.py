@@ -91,9 +91,9 @@ class StandInRanks:
         """Ranks of which this one got nothing, and whose values may decide what this one does."""
         return [*self._broadcasts.missing]
 
-    def assumed(self) -> str:
-        """What was taken for all that the ranks send of which this one got nothing, as text."""
-        return self._broadcasts.assumed()
+    def taken(self) -> str:
+        """What was taken for all that other ranks send, as text."""
+        return self._broadcasts.taken()
 
     def has_met(self) -> bool:
         """Whether the test has asked for a process group, or for a collective."""
