@@ -26,7 +26,7 @@ from ..memory_report import MemoryReport
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a rank has sent to the others, and has received from them, with the names that ``Answer`` has for it."""
+    """What a rank has sent to the others, and has received from them, under the names in ``Answer``."""
 
     broadcasts: str = ""
     """What it has broadcast and given to the others."""
