@@ -73,6 +73,19 @@ def test_what_a_test_read_of_the_unknown_is_varied_ahead_too():
     assert sent == [*((key, 0) for key in "abc"), ("a", 1), ("b", 1), ("c", 1), ("d", 0), ("d", 1)]
 
 
+def test_both_other_ends_of_what_a_rank_read_are_sent_before_either_answers():
+    workers, sent = ScriptedWorkers(holds=2), {}
+
+    def answer(request):
+        sent[request.rank, request.variant] = [(one.rank, one.variant) for one in workers.workers[0].sent]
+        return replace(traced(request), unknown=("numbers",))
+
+    workers.answer_to = answer
+
+    assert verdicts(workers, [("a", "t.py", 2)]) == ["within"]
+    assert all((rank, 2) in sent[rank, 1] for rank in (0, 1))
+
+
 def test_the_last_rank_runs_beside_the_first_if_nothing_else_waits():
     workers = ScriptedWorkers(holds=2)
 

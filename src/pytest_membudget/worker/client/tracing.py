@@ -23,7 +23,7 @@ from ...results.test_result import TestResult
 from ..ranks.rank_answers import answer_of_ranks
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
-from .variants import ask_with_variants
+from .variants import ask_with_variants, variants_of
 from .workers import Worker, Workers
 
 
@@ -159,15 +159,23 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    def ask_once(rank: int, received: str, *, vary: bool = False, known: Answer | None = None) -> Answer:
-        asked = request.of_rank(rank, budget.gpus, received)
+    def ask_once(rank: int, received: str) -> Answer:
         try:
-            return ask_with_variants(workers.ask, asked, known) if vary else workers.ask(asked)
+            return workers.ask(request.of_rank(rank, budget.gpus, received))
         except WorkerFailure as error:
             return failed(str(error))
 
     def ask(rank: int, received: str, known: Answer | None) -> Answer:
-        return ask_once(rank, received, vary=True, known=known)
+        first, asked = known or ask_once(rank, received), request.of_rank(rank, budget.gpus, received)
+        further = variants_of(asked, first)
+        workers.expect(further, next_=True)
+        try:
+            return ask_with_variants(workers.ask, asked, first)
+        except WorkerFailure as error:
+            return failed(str(error))
+        finally:
+            for one in further:
+                workers.forget(one)
 
     def expect(received: Mapping[int, str]) -> None:
         workers.expect([request.of_rank(rank, budget.gpus, received[rank]) for rank in received], next_=True)

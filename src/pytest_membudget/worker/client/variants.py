@@ -40,12 +40,12 @@ def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -
     others. Where that raises too, one has all plausible answers, and other draws.
     """
     first = known or ask(request)
-    following = following_variant(request, first)
-    if following is None:
+    following = variants_of(request, first)
+    if not following:
         return first
-    others = [ask(following)]
+    others = [ask(following[0])]
     has_raised = others[0].outcome == FAILED and others[0].raised
-    if has_raised or _OF_TWO_ENDS & {*first.unknown}:
+    if has_raised or len(following) > 1:
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         others.append(ask(replace(request, variant=2, steady=steady, snapshot=None)))
     redrawn = None
@@ -60,6 +60,14 @@ def following_variant(request: Request, first: Answer) -> Request | None:
     if request.variant or not first.unknown or first.unheard or has_failed:
         return None
     return replace(request, variant=1, snapshot=None)
+
+
+def variants_of(request: Request, first: Answer) -> list[Request]:
+    """The runs after ``request``'s, whose answer is ``first``, if none of them raises."""
+    following = following_variant(request, first)
+    if following is None:
+        return []
+    return [following, *[replace(following, variant=2)] * (not _OF_TWO_ENDS.isdisjoint(first.unknown))]
 
 
 def _together(first: Answer, others: Sequence[Answer], redrawn: Answer | None) -> Answer:
