@@ -1,5 +1,6 @@
 """Which ranks of a test are asked, and one answer of theirs: every report, or the failure that came first."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -355,6 +356,37 @@ def test_who_took_the_right_values_for_those_of_others_is_not_run_again(of_rank_
 
     assert ranks.asked == [0, 3, 1, 2, *again]  # the last first, as it differs most
     assert answer.outcome == "traced"
+
+
+def test_who_gives_something_else_in_each_run_does_not_run_without_an_end():
+    """As with process ids, gathered twice: nobody ever took what the others give then."""
+    runs = itertools.count()
+    random = {
+        f"rank_{rank}": lambda told, rank=rank: gathering(rank, next(runs), 3)(told) for rank in range(4)
+    }
+    ranks = Ranks(representatives=[1, 2, 3], **random)
+
+    answer = answer_of(Budget(gib=1, gpus=4), ranks)
+
+    assert answer.outcome == "traced"
+    assert max(ranks.asked.count(rank) for rank in range(4)) <= 5
+
+
+def test_a_rank_that_needs_one_more_each_time_gets_them_all():
+    """Rank 0 asks the next rank as soon as it has the last one's number."""
+
+    def rank_0(told):
+        got = [one for one in range(1, 7) if str(one) in told]
+        asked = [*got, *[len(got) + 1] * (len(got) < 6)]
+        taken = [(0, one, "all", None if one in got else ["?"]) for one in asked]
+        return {"unheard": (*asked[len(got) :],), "taken": json.dumps(taken), "broadcasts": ""}
+
+    others = {f"rank_{rank}": {"broadcasts": sent(rank)} for rank in range(1, 7)}
+    ranks = Ranks(rank_0=rank_0, **others)
+
+    answer_of(Budget(gib=1, gpus=7), ranks)
+
+    assert ranks.asked == [0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]
 
 
 def test_who_fails_with_the_right_values_fails():

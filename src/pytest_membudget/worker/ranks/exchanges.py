@@ -83,14 +83,14 @@ class Exchanges:
 
     def __init__(self, runs: Mapping[int, Run]) -> None:
         self._runs = runs
-        #: how much of what each rank took is right
-        self._right = dict.fromkeys(runs, 0)
+        #: how many of the values that each rank took are right, from the first on
+        self.right = dict.fromkeys(runs, 0)
         while sum(self._advance(rank) for rank in runs):
             pass
 
     def is_right(self, rank: int) -> bool:
         """Whether all that ``rank`` took for values of others is what they send."""
-        return self._right[rank] == len(self._runs[rank].taken)
+        return self.right[rank] == len(self._runs[rank].taken)
 
     def to_run(self, goal: int) -> list[int]:
         """Who must run now, at once, so that all becomes certain that ``goal`` takes; not ``goal`` itself."""
@@ -107,20 +107,20 @@ class Exchanges:
 
     def _advance(self, rank: int) -> int:
         """Count on; how many there were."""
-        before, taken = self._right[rank], self._runs[rank].taken
-        while self._right[rank] < len(taken):
-            one = taken[self._right[rank]]
+        before, taken = self.right[rank], self._runs[rank].taken
+        while self.right[rank] < len(taken):
+            one = taken[self.right[rank]]
             sent = self._certain(one)
             if one.decides and (sent is None or not one.is_what(sent)):
                 break
-            self._right[rank] += 1
-        return self._right[rank] - before
+            self.right[rank] += 1
+        return self.right[rank] - before
 
     def _certain(self, one: _Taken) -> _Values | None:
         """What its sender sends there, nothing if no more; None if that is not certain."""
         if one.sender not in self._runs:
             return None
-        run, right = self._runs[one.sender], self._right[one.sender]
+        run, right = self._runs[one.sender], self.right[one.sender]
         is_right = right == len(run.taken)
         sent = run.sent.get(one.group, ())
         if one.number >= len(sent):
@@ -132,7 +132,7 @@ class Exchanges:
         """The ranks of which ``rank`` took what is not certain."""
         if rank not in self._runs:
             return []
-        taken = self._runs[rank].taken[self._right[rank] :]
+        taken = self._runs[rank].taken[self.right[rank] :]
         lacking = (one.sender for one in taken if one.decides and self._certain(one) is None)
         return [sender for sender in dict.fromkeys(lacking) if sender != rank]
 
@@ -141,5 +141,5 @@ class Exchanges:
         taken = self._runs[rank].taken
         if self.is_right(rank):
             return False
-        first = taken[self._right[rank]]
+        first = taken[self.right[rank]]
         return first.sender == rank or self._certain(first) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,8 +20,6 @@ Ask = Callable[[int, str, Answer | None], Answer]
 _COUNTED = "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
 #: Outcomes of a rank's answer after which the others are ended.
 FAILURES = (FAILED, OUT_OF_MEMORY)
-#: How often a rank runs with other values than before: where they change without an end it stops there.
-_MOST_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +109,10 @@ class _Ranks:
         self.latest: dict[int, Run] = {}
         #: what each rank gets that was announced
         self._announced: dict[int, str] = {}
-        #: how often each rank was run for what it sends
-        self._times: Counter[int] = Counter()
+        #: how many right values each rank has taken at most
+        self._most_right: dict[int, int] = {}
+        #: ranks that took no more when they ran again: others give something else in each run
+        self._stuck: set[int] = set()
 
     @property
     def have_ended(self) -> bool:
@@ -152,11 +151,12 @@ class _Ranks:
         """Run ``rank``; as long as it took wrong values for those of others, these, and then it again."""
         if rank in self.latest and not self._settle(rank):
             return
-        for _ in range(_MOST_RUNS):
+        while True:
             self._figure(rank)
             if not self._settle(rank):
                 return
-            if not self.answers[rank].unheard and not self._is_outdated(rank):
+            has_grown = self._has_grown(rank)
+            if not self.answers[rank].unheard and not (has_grown and self._is_outdated(rank)):
                 return
 
     def _figure(self, rank: int) -> None:
@@ -182,14 +182,14 @@ class _Ranks:
         Whether none has failed: one that took wrong values may have failed by that. The last rank runs before
         others, which then take its values for those of ranks near it.
         """
-        while waiting := [
-            one for one in Exchanges(self.latest).to_run(goal) if self._times[one] < _MOST_RUNS
-        ]:
+        exchanges = Exchanges(self.latest)
+        while waiting := [one for one in exchanges.to_run(goal) if one not in self._stuck]:
             if len(self.latest) == 1:
                 waiting = waiting[-1:]
             self._run_at_once(waiting)
             exchanges = Exchanges(self.latest)
-            ended = [one for one in waiting if exchanges.is_right(one) or self._times[one] == _MOST_RUNS]
+            self._stuck |= {one for one in waiting if not self._has_grown(one)}
+            ended = [one for one in waiting if exchanges.is_right(one) or one in self._stuck]
             failing = {
                 one: self.latest[one].answer for one in ended if self.latest[one].answer.outcome != TRACED
             }
@@ -198,11 +198,16 @@ class _Ranks:
                 return False
         return True
 
+    def _has_grown(self, rank: int) -> bool:
+        """Whether ``rank`` has taken more right values than ever before."""
+        before, right = self._most_right.get(rank, -1), Exchanges(self.latest).right[rank]
+        self._most_right[rank] = max(before, right)
+        return right > before
+
     def _run_at_once(self, ranks: Sequence[int]) -> None:
         """Run ``ranks``, which get what all have sent before, so that they can run at once."""
         received = {rank: self._received(rank) for rank in ranks}
         self._expect(received)
-        self._times.update(ranks)
         self.latest |= {rank: Run(self._ask_once(rank, received[rank]), received[rank]) for rank in ranks}
 
 
