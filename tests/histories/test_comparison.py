@@ -148,7 +148,9 @@ def test_the_command_says_when_there_is_no_difference(tmp_path, capsys):
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "none"), written(tmp_path / "b", 20)]) == 2
     message = " ".join(capsys.readouterr().err.split())
-    assert message.startswith(f"membudget: {tmp_path / 'none'} cannot be read: ")
+    assert message.startswith(
+        f"membudget: {tmp_path / 'none'}: No such file or directory; write a report.json"
+    )
 
 
 def test_a_history_equals_itself():

@@ -1,7 +1,7 @@
 """The base as it is known: rows, and why some are missing."""
 
 from pytest_membudget.comparison.base.exchange import Base, Facts, base_of_document
-from pytest_membudget.reporting.document import Document, Torch
+from pytest_membudget.reporting.document import Document
 
 
 def test_a_file_that_could_not_be_collected_is_reported_for_its_own_tests():
@@ -15,9 +15,7 @@ def test_a_file_that_could_not_be_collected_is_reported_for_its_own_tests():
 
 
 def test_a_stored_report_has_results_and_what_they_were_made_with(row):
-    base = base_of_document(
-        Document((row(1),), torch=Torch("2.13.0", alloc_conf=""), distributions={"a": "1"})
-    )
+    base = base_of_document(Document((row(1),), torch="2.13.0", alloc_conf="", distributions={"a": "1"}))
     assert list(base.results) == ["test_a.py::test_a"]
     assert (base.facts.torch, base.facts.alloc_conf) == ("2.13.0", "")
     assert base.facts.distributions == {"a": "1"}
