@@ -143,7 +143,7 @@ def _run(options: Any, published: Sequence[Published]) -> CasesRun:
     """The given report, or a run of the cases."""
     if options.report:
         report = json.loads(options.report.read_text(encoding="utf-8"))
-        return CasesRun(report["torch"]["version"], "", report["tests"])
+        return CasesRun(report["torch"], "", report["tests"])
     return cases_run(
         published,
         options.processes,

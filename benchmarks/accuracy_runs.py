@@ -75,7 +75,7 @@ def _document(entries: Sequence[Published], processes: int, *, selected: bool) -
         command += ["-k", " or ".join(entry.id for entry in entries)] if selected else []
         subprocess.run([*command, *(str(_CASES / name) for name in names)], check=False)
         report = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
-    return {"torch": report["torch"]["version"], "cudnn": cudnn_version(), "tests": report["tests"]}
+    return {"torch": report["torch"], "cudnn": cudnn_version(), "tests": report["tests"]}
 
 
 def cudnn_version() -> str:
