@@ -11,6 +11,7 @@ import yaml
 from pytest_membudget.gate.lock_file import lock_text
 from pytest_membudget.results.comparison import LockEntry
 from tests.json_schemas import SCHEMAS, report_schema, schema_text
+from tests.reporting.test_from_a_session import FILES
 
 ROOT = Path(__file__).parents[1]
 
@@ -108,40 +109,26 @@ def test_what_a_lock_file_cannot_have_is_not_valid(change):
     assert errors(SCHEMAS["lock.schema.json"](), {"version": 1, "tests": {}, "test": {}})
 
 
-FILES = {
-    "test_budgets.py": """
+#: Those of a session with every verdict, and one whose budget is in the lock file.
+WITH_LOCKED = {
+    **FILES,
+    "test_locked.py": """
         import pytest
         from holding import hold
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_within():
-            import torch
-
-            model = torch.nn.Linear(512, 512, device="cuda")
-            optimizer = torch.optim.SGD(model.parameters())
-            model(torch.randn(8, 512, device="cuda")).sum().backward()
-            optimizer.step()
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_over():
-            hold(1.5)
 
         @pytest.mark.mem_budget
         def test_recorded():
             hold(1)
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_nothing():
-            pass
-        """
+        """,
 }
 
 
 @pytest.fixture(scope="module")
 def written(session_of):
     """A report of a session with a base, and a lock file that it has written."""
-    base = session_of(FILES, "--membudget")
-    run = session_of(FILES, "--membudget", "--membudget-update", f"--membudget-compare={base.report_path}")
+    base = session_of(WITH_LOCKED, "--membudget")
+    compare = f"--membudget-compare={base.report_path}"
+    run = session_of(WITH_LOCKED, "--membudget", "--membudget-update", compare)
     return json.loads(run.report_path.read_text(encoding="utf-8"))
 
 
