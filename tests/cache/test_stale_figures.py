@@ -259,6 +259,7 @@ def test_what_kind_a_file_is_depends_on_the_file(observed):
         "['git', '-C', 'inner', 'log']",
         "'git log | head -1', shell=True",
         "'cat $DATA', shell=True",
+        "['file', '-b', '-f', 'data.txt']",
         "['git', 'log'], env={'PATH': os.environ['PATH'], 'GIT_DIR': 'x'}",
         "[sys.executable, '-c', '1']",
     ],

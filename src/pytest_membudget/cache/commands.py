@@ -46,5 +46,6 @@ def asks_program(words: Sequence[str]) -> bool:
 
 
 def reads(words: Sequence[str]) -> list[str]:
-    """The files of the command line that its answer depends on."""
-    return list(words[2:]) if list(words[:2]) == _KIND_OF_FILE else []
+    """The file of the command line that its answer depends on, if it asks for the kind of one."""
+    is_of_one = len(words) == 3 and list(words[:2]) == _KIND_OF_FILE and not words[2].startswith("-")
+    return [words[2]] if is_of_one else []
