@@ -122,7 +122,7 @@ class _Ranks:
     def run(self, ranks: Iterable[int]) -> None:
         """Run ``ranks`` in order, up to the first without a figure.
 
-        Who got what another does not send any more runs again: once, as that may change what it sends too.
+        Who got what another does not send any more runs again, as long as it then takes more right values.
         """
         for rank in ranks:
             if not self.have_ended and rank not in self.answers:
@@ -217,9 +217,8 @@ def answer_of_ranks(
     """The combined answer of all ranks of ``budget``. Stops at the first rank without a figure.
 
     Rank 0's run decides which others must run so that the worst is known; the remaining ranks are assumed to
-    need no more, which each report says. ``ask_once`` is as ``ask``, for ranks
-    that run for what they send alone. ``expect`` is called with the ranks that either will be called with
-    next, and what they have received.
+    need no more, which each report says. ``ask_once`` is as ``ask``, for ranks that run for what they send
+    alone. ``expect`` is called with the ranks that either is called with next, and what they have received.
     """
     ranks = _Ranks(ask, ask_once, expect)
     ranks.run([0])
