@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks import start_up
 from benchmarks.start_up import cpu_seconds, quiet_environment
@@ -35,10 +37,12 @@ def test_step(number):
     optimizer = torch.optim.AdamW(model.parameters())
     tokens = torch.randint(0, config.vocab_size, (1, 256 * (number + 1)), device="cuda")
     for _ in range(2):
-        model(input_ids=tokens, labels=tokens).loss.backward()
+        loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 """
+_READING = f"{_STEPS}        print(loss.item())\n"
 _LLAMA = (
     "{config: {model_type: llama, hidden_size: 4096, intermediate_size: 14336, num_hidden_layers: 32, "
     "num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128256}}"
@@ -134,6 +138,26 @@ def at_once(rounds: int) -> Iterator[Figure]:
     yield Figure(what, medians["eight"] / medians["five"], 1.0, how)
 
 
+def further_runs(rounds: int) -> Iterator[Figure]:
+    """What tests that read their loss are run again for, of their first runs."""
+    anew = [*_ESTIMATED, "--membudget-cache=off", "--membudget-report=report", "-k", "[5] or [6] or [7]"]
+    with project({"test_steps.py": _STEPS, "test_reading.py": _READING}) as (folder, variables):
+
+        def figures(file: str) -> list[Any]:
+            clock_seconds([*anew, file], folder, variables)
+            report = json.loads(Path(folder, "report", "report.json").read_text(encoding="utf-8"))
+            return [row["estimates"][0] for row in report["tests"]]
+
+        if any(one["variants"] for one in figures("test_steps.py")):
+            raise SystemExit("a test that reads nothing was run again")
+        found = [one for _ in range(rounds) for one in figures("test_reading.py")]
+    shares = [sum(one["variant_seconds"]) / one["seconds"] for one in found]
+    count = max(len(one["variants"]) for one in found)
+    how = f"{count} of them, by the seconds of report.json, median; what reads nothing has none"
+    what = "further runs of a test that reads its loss / its first run"
+    yield Figure(what, statistics.median(shares), 2.0, how)
+
+
 def unchanged(rounds: int) -> Iterator[Figure]:
     """A session in which nothing has changed, of the one before it."""
     with project({"test_steps.py": _STEPS}) as (folder, variables):
@@ -162,6 +186,7 @@ def pair(medians: Mapping[str, float], one: str, other: str) -> str:
 CASES: tuple[Callable[[int], Iterator[Figure]], ...] = (
     unused,
     at_once,
+    further_runs,
     unchanged,
     thousand,
 )

@@ -117,6 +117,7 @@ def test_json_has_the_keys_that_other_tools_read():
         "timeline": None,
         "phase": "forward",
         "variants": [],
+        "variant_seconds": [],
         "held": None,
         "margin": 0.0,
         "other_phases": [

@@ -162,6 +162,8 @@ class MemoryReport(JsonObject):
     variants: tuple[int, ...] = ()
     """The peaks of ``metric`` of further runs, with other answers and random numbers, in bytes; empty where
     nothing was read that nobody knows."""
+    variant_seconds: tuple[float, ...] = ()
+    """How long each of them took."""
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
     margin: float = 0.0

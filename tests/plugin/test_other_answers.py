@@ -13,6 +13,7 @@ import math
 import os
 import random
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -80,6 +81,13 @@ LARGEST = {
     "a_number_above": (256, "take_if(numbers().norm().item() > 5)"),
     "a_number_below": (256, "take_if(numbers().norm().item() < 0.01)"),
     "a_plain_number": (256, "take_if(float(numbers().norm()) > 5)"),
+    "a_number_that_is_not_finite": (256, "take_if(not math.isfinite(numbers().norm().item()))"),
+    "a_number_below_zero": (256, "take_if(numbers().mean().item() < 0)"),
+    "a_loss_that_is_no_number": (
+        256,
+        "kept = [take_if(math.isnan(numbers().norm().item())) for step in range(2)]",
+    ),
+    "none_of_many": (256, "take_if(numbers().long().sum().item() == 0)"),
     "numbers_of_a_list": (256, "take_if(max(numbers().tolist()) > 5)"),
     "a_whole_number": (256, "take_if(numbers().long().sum().item() > 100)"),
     "the_mean_of_a_large_tensor_of_the_host": (256, "take_if(torch.randn(2**20).mean().item() > 5)"),
@@ -129,6 +137,14 @@ for epoch in range(4):
 """,
     ),
 }
+#: What guards of a healthy run take: less where they find that something is wrong.
+GUARDED = {
+    "a_guard_that_skips": (
+        8,
+        "for step in range(2):\n    if math.isfinite(numbers().norm().item()):\n        take(8)",
+    ),
+    "a_guard_that_ends": (8, "if numbers().norm().item() < 0:\n    sys.exit(1)\ntake(8)"),
+}
 #: Of whom the host's random numbers are.
 DRAWN = {
     "a_draw_of_python": ("random", "take(random.randint(1, 512))"),
@@ -139,6 +155,9 @@ DRAWN = {
     ),
     "bytes_of_the_system": (
         "os.urandom", "torch.empty(uuid.uuid4().int % 2**28, dtype=torch.uint8, device='cuda')"
+    ),
+    "a_time_and_a_machine": (
+        "uuid.uuid1", "torch.empty(uuid.uuid1().time_low % 2**28, dtype=torch.uint8, device='cuda')"
     ),
     "an_unseeded_generator": (
         "random.Random()",
@@ -205,7 +224,7 @@ OTHERS = {
     "what_is_said": "with pytest_membudget.assume(value=True):\n    take_if((numbers() > 0).any())",
 }
 BODIES = source(
-    {name: body for name, (_, body) in (LARGEST | AGREED | DRAWN | OUTSIDE).items()}
+    {name: body for name, (_, body) in (LARGEST | AGREED | GUARDED | DRAWN | OUTSIDE).items()}
     | BELOW
     | BEHIND
     | OTHERS,
@@ -263,6 +282,15 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
     assert {*one["variants"]} == {one["peak"]["allocated_bytes"]}
     if (size := AGREED[name][0]) is not None:
         assert size * MIB <= one["peak"]["allocated_bytes"] < (size + 1) * MIB
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_a_guard_against_numbers_that_a_healthy_run_has_not_is_no_caveat(run, name):
+    one = estimate(run, name)
+
+    assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
+    assert GUARDED[name][0] * MIB <= one["peak"]["allocated_bytes"] < (GUARDED[name][0] + 1) * MIB
+    assert min(one["variants"]) < MIB
 
 
 def test_the_seconds_are_those_of_the_run_that_takes_most(run):

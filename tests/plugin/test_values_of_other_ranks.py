@@ -4,6 +4,7 @@ import pytest
 
 BODIES = """
     import os
+    import time
 
     import pytest
     import torch
@@ -44,6 +45,12 @@ BODIES = """
         found = [None, None]
         dist.all_gather_object(found, os.getpid())
         kept = hold(0.5 if found.index(os.getpid()) == 1 else 0.1)
+
+    @two
+    def test_takes_what_is_different_in_each_run():
+        found = [None, None]
+        dist.all_gather_object(found, time.time_ns())
+        kept = hold(0.1 + found[1 - dist.get_rank()] % 1000 / 2000)
 
     @two
     def test_gathers_on_one_rank():
@@ -121,6 +128,14 @@ def test_what_another_rank_has_is_its_own(run, name):
     kinds = {caveat["cause"] for one in estimates for caveat in one["caveats"]}
     of_objects, of_ranks = "handed_on" in name, 9 in SIZES[name]
     assert kinds == {*["other-objects"] * of_objects, *["other-ranks"] * of_ranks}
+
+
+def test_a_figure_that_depends_on_what_is_different_in_each_run_is_named(run):
+    estimates = run.rows["test_takes_what_is_different_in_each_run"]["estimates"]
+
+    [caveat] = [caveat for one in estimates for caveat in one["caveats"]]
+    assert caveat["cause"] == "depends"
+    assert caveat["text"].startswith("what other ranks send is different in each run; with that of another")
 
 
 def test_ranks_that_have_what_the_others_do_run_once_for_them(run):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.caveats import HOW, READ, Caveat
+from pytest_membudget.caveats import DEPENDS, HOW, READ, Caveat
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.results.answer import TRACED, Answer
 from pytest_membudget.worker.ranks.rank_answers import RankEnd, answer_of_ranks, combined
@@ -370,6 +370,28 @@ def test_who_gives_something_else_in_each_run_does_not_run_without_an_end():
 
     assert answer.outcome == "traced"
     assert max(ranks.asked.count(rank) for rank in range(4)) <= 5
+
+
+@pytest.mark.parametrize("grows_by", [0, 1])
+def test_a_figure_that_depends_on_what_is_different_in_each_run_is_named(grows_by):
+    """As with process ids: who took what others send no more runs once more, with what they send now."""
+    runs = itertools.count()
+
+    def answer_of_rank(rank):
+        def found(told):
+            run = next(runs)
+            return gathering(rank, run, 3)(told) | {"reports": (figure(rank, 10 + run * grows_by),)}
+
+        return found
+
+    ranks = Ranks([1, 2, 3], **{f"rank_{rank}": answer_of_rank(rank) for rank in range(4)})
+
+    answer = answer_of(Budget(gib=1, gpus=4), ranks)
+
+    found = {one.rank: [caveat.cause for caveat in one.caveats] for one in answer.reports}
+    assert ({DEPENDS} <= {*itertools.chain(*found.values())}) == bool(grows_by), found
+    if grows_by:
+        assert max(one.peak_bytes for one in answer.reports) == 10 + next(runs) - 1
 
 
 def test_a_rank_that_needs_one_more_each_time_gets_them_all():

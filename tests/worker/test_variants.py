@@ -20,7 +20,12 @@ METHOD = Caveat(HOW, "compiled")
 def traced(mib, *caveats, unknown=("data",), **more):
     size = mib * MIB
     report = MemoryReport(
-        "traced", "allocated", PeakBytes(size, size, size, size), {"inputs": size}, caveats=caveats
+        "traced",
+        "allocated",
+        PeakBytes(size, size, size, size),
+        {"inputs": size},
+        caveats=caveats,
+        seconds=0.5,
     )
     return Answer("traced", reports=(report,), unknown=unknown, **more)
 
@@ -39,7 +44,7 @@ class Asked:
 
     def __call__(self, request):
         self.requests.append(request)
-        return self._answers[request.variant if request.steady != ("*",) else 3]
+        return self._answers[request.variant if request.steady != ("*",) else -1]
 
 
 def told(*answers):
@@ -75,7 +80,15 @@ RUNS = {
         of_sizes((4, 4, 9), LOSS, MASK, other="sizes at their largest"), 9, [DEPENDS], 3
     ),
     "draws have two other ends": (of_sizes((4, 4, 9), LOSS, other="draws between 0 and 1"), 9, [DEPENDS], 3),
-    "so have numbers": (of_sizes((4, 4, 9), LOSS, other="numbers"), 9, [DEPENDS], 3),
+    "so have numbers": (of_sizes((4, 4, 9, 4), LOSS, other="numbers"), 9, [DEPENDS], 4),
+    "numbers that are none or below zero may take more": (
+        of_sizes((4, 4, 4, 9), LOSS, other="numbers"), 9, [DEPENDS], 4
+    ),
+    "where they take less, a guard has ended what a healthy run does": (
+        of_sizes((4, 4, 4, 2), LOSS, other="numbers"), 4, [], 4
+    ),
+    "where they raise, it has too": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(3)], 4, [], 4),
+    "but not after it took more": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(5)], 4, [DEPENDS], 4),
 }  # fmt: skip
 
 
@@ -108,6 +121,7 @@ def test_where_they_differ_the_largest_counts_and_both_are_named(sizes):
         METHOD,
     )
     assert [one // MIB for one in answer.report.variants] == [sizes[1]]
+    assert answer.report.variant_seconds == (0.5,)
 
 
 def test_what_is_held_when_the_body_ends_counts_too():
@@ -157,7 +171,7 @@ def test_a_number_stays_unchecked_where_two_runs_have_sizes_of_their_own(sizes, 
     others = [traced(4, WHOLE, LOSS, sizes=((2, 4), one), **both) for one in [*sizes, (2, 4)][:2]]
     first = traced(4, WHOLE, LOSS, sizes=((2, 4),), **both)
 
-    assert told(first, *others)[:2] == (4, 2 * kinds)
+    assert told(first, *others, first)[:2] == (4, 2 * kinds)
 
 
 def test_random_numbers_of_the_host_are_named():

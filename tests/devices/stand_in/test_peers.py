@@ -4,11 +4,13 @@ import ctypes
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.results.answer import PEERS
 from pytest_membudget.units import MIB
 
+CARD = torch.device("cuda:0")
 NVSWITCH = ["A100-80GB", "H100-80GB", "B200-180GB"]
 
 
@@ -107,3 +109,35 @@ def test_expandable_segments_need_no_fabric(stand_in, gpu):
     environ = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
     assert stand_in(reserved_in_expandable_segments, gpu=gpu, count=2, imported_with=environ) == 80 * MIB
+
+
+def what_multicast_is_for():
+    from torch._C._autograd import DeviceType
+    from torch._C._distributed_c10d import _SymmetricMemory
+
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    nccl = dist.group.WORLD._get_backend(torch.device("cuda"))
+    taken = [_SymmetricMemory.has_multicast_support(DeviceType.CUDA, 0), nccl.supports_tensor_alloc(CARD)]
+    if taken[1]:
+        pool = torch.cuda.MemPool(nccl.mem_allocator)
+        with torch.cuda.use_mem_pool(pool):
+            torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
+        taken.append(torch.cuda.max_memory_reserved())
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        ("H100-80GB", [True, True, 20 * MIB]),
+        ("B200-180GB", [True, True, 20 * MIB]),
+        ("A100-80GB", [False, False]),
+        ("RTX-4090", [False, False]),
+    ],
+)
+def test_nvswitch_has_multicast_since_hopper(stand_in, gpu, expected):
+    """ProcessGroupNCCL::supportsTensorAlloc asks for it, and NCCL's allocator is refused without.
+
+    A block of more than 1 MiB and less than 10 MiB is cut out of a segment of 20 MiB (kLargeBuffer).
+    """
+    assert stand_in(what_multicast_is_for, gpu=gpu) == expected

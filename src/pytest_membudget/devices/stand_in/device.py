@@ -110,8 +110,8 @@ class StandInDevice(RecordedDevice):
     def vary(self, variant: int, steady: Sequence[str]) -> None:
         """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
         VARIANT.begin(variant, steady)
-        self._draws.begin(variant)
-        self._libraries.vary(other=variant > 0)
+        self._draws.begin(VARIANT.number)
+        self._libraries.vary(other=VARIANT.number > 0)
 
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure."""

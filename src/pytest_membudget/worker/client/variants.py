@@ -13,6 +13,7 @@ from ...results.answer import (
     EVERYWHERE,
     FAILED,
     NUMBERS,
+    ODD_NUMBERS,
     UNIT_DRAWS,
     UNKNOWN_DATA,
     Answer,
@@ -35,9 +36,10 @@ def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -
     """The answer to ``request`` of the variant that takes most; its caveats say whether they differ.
 
     ``known``: the answer of the first run, if there was one.
-    At most two further runs; none where values of other ranks are still to come. One that raises has come to
-    an end that a run may come to, by the last that it read: then a third keeps that answer, and turns the
-    others. Where that raises too, one has all plausible answers, and other draws.
+    No further run where values of other ranks are still to come. One that raises has come to an end that a
+    run may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
+    raises too, one has all plausible answers, and other draws. Odd numbers may end what a healthy run does:
+    their run counts only where it takes more.
     """
     first = known or ask(request)
     following = variants_of(request, first)
@@ -45,13 +47,14 @@ def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -
         return first
     others = [ask(following[0])]
     has_raised = others[0].outcome == FAILED and others[0].raised
-    if has_raised or len(following) > 1:
+    if has_raised or any(one.variant == 2 for one in following):
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         others.append(ask(replace(request, variant=2, steady=steady, snapshot=None)))
     redrawn = None
     if all(one.outcome == FAILED and one.raised for one in others) and {*first.unknown} - _OF_READS:
         redrawn = ask(replace(request, variant=1, steady=(EVERYWHERE,), snapshot=None))
-    return _together(first, others, redrawn)
+    odd = ask(following[-1]) if following[-1].variant == ODD_NUMBERS else None
+    return _together(_Compared(first, others, redrawn, odd))
 
 
 def following_variant(request: Request, first: Answer) -> Request | None:
@@ -67,22 +70,24 @@ def variants_of(request: Request, first: Answer) -> list[Request]:
     following = following_variant(request, first)
     if following is None:
         return []
-    return [following, *[replace(following, variant=2)] * (not _OF_TWO_ENDS.isdisjoint(first.unknown))]
+    further = {2: not _OF_TWO_ENDS.isdisjoint(first.unknown), ODD_NUMBERS: NUMBERS in first.unknown}
+    return [following, *(replace(following, variant=one) for one, is_asked in further.items() if is_asked)]
 
 
-def _together(first: Answer, others: Sequence[Answer], redrawn: Answer | None) -> Answer:
-    further = [*others, *([redrawn] if redrawn is not None else [])]
-    with_figures = [one for one in (first, *further) if one.has_figure and one.report is not None]
-    if not with_figures:
-        return first
-    most = max(with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)))
+def _together(compared: _Compared) -> Answer:
+    first, most, further = compared.first, compared.most, compared.runs[1:]
     report = most.report
-    assert report is not None
-    runs = tuple(map(_peak_bytes, further))
-    caveats = tuple(_Compared(first, others, most, redrawn).caveats()) if first.has_figure else report.caveats
+    if report is None or not most.has_figure:
+        return first
+    report = replace(
+        report,
+        caveats=tuple(compared.caveats()) if first.has_figure else report.caveats,
+        variants=tuple(map(_peak_bytes, further)),
+        variant_seconds=tuple(one.report.seconds if one.report is not None else 0.0 for one in further),
+    )
     return replace(
         most,
-        reports=(replace(report, caveats=caveats, variants=runs),),
+        reports=(report,),
         properties=first.properties,
         sizes=(),
         representatives=first.representatives,
@@ -100,21 +105,35 @@ def _together(first: Answer, others: Sequence[Answer], redrawn: Answer | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """The runs of one test; ``most`` is the one that takes most."""
+    """The runs of one test."""
 
     first: Answer
     others: Sequence[Answer]
-    most: Answer
     redrawn: Answer | None
     """The run with plausible answers and other draws; None where it is not needed."""
+    odd: Answer | None
+    """The run with odd numbers; None where none was read."""
+
+    @property
+    def runs(self) -> list[Answer]:
+        """In the order in which they ran."""
+        return [self.first, *self.others, *(one for one in (self.redrawn, self.odd) if one is not None)]
+
+    @property
+    def most(self) -> Answer:
+        """The one that takes most of those with a figure; the first if none has one."""
+        with_figures = [one for one in self.runs if one.has_figure and one.report is not None]
+        return max(
+            with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)), default=self.first
+        )
 
     def caveats(self) -> Iterator[Caveat]:
         """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
         assert self.first.report is not None
         assert self.most.report is not None
         differ = [self._differs(one) for one in self.others if one.has_figure]
-        depends = self._depends_on_reads(differ)
-        lost = next((one for one in self.others if one.outcome == FAILED and not one.raised), None)
+        depends = self._odd_takes_more() or self._depends_on_reads(differ)
+        lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
         for one in self.first.report.caveats:
             if one.cause in _READS and lost is not None:
                 reason = lost.reason.partition("\n")[0]
@@ -133,6 +152,11 @@ class _Compared:
 
     def _differs(self, one: Answer) -> bool:
         return not one.has_figure or _figures(one) != _figures(self.first)
+
+    def _odd_takes_more(self) -> bool:
+        return self.odd is not None and any(
+            size(self.odd) > max(map(size, self.runs[:-1])) for size in (_peak_bytes, _host_bytes)
+        )
 
     def _depends_on_reads(self, differ: Sequence[bool]) -> bool | None:
         """Whether the figure depends on what was read; None where no other run came to its end.
@@ -157,8 +181,7 @@ class _Compared:
         )
 
     def _depending(self, text: str) -> Caveat:
-        runs = [self.first, *self.others, *([self.redrawn] if self.redrawn is not None else [])]
-        sizes = [_peak_bytes(one) for one in runs]
+        sizes = [_peak_bytes(one) for one in self.runs]
         least, most = gib_text(min(sizes)), gib_text(max(sizes))
         ends = f"{least} to {most}" if least != most else f"{most} too"
         return Caveat(DEPENDS, f"{text}; with other answers the figure is {ends}")
@@ -183,3 +206,8 @@ def _figures(answer: Answer) -> object:
 
 def _peak_bytes(answer: Answer) -> int:
     return answer.report.peak_bytes if answer.report is not None else 0
+
+
+def _host_bytes(answer: Answer) -> int:
+    host = answer.report.host if answer.report is not None else None
+    return host.peak_bytes if host is not None else 0

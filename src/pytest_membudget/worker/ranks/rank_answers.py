@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from ...budgets.budget import Budget
 from ...budgets.verdict import OUT_OF_MEMORY, SKIPPED
-from ...caveats import WORST_CASE, Caveat
+from ...caveats import DEPENDS, WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
 from ...results.answer import FAILED, TRACED, Answer, failed
+from ...units import gib_text
 from .exchanges import Exchanges, Run
 
 #: Runs one rank, given what ranks that ran before have broadcast, and returns its answer.
@@ -137,6 +138,12 @@ class _Ranks:
             self._announced = {rank: self._received(rank) for rank in ranks if not self._is_final(rank)}
             self._expect({**self._announced})
 
+    def try_others(self) -> None:
+        """Who took what others send no more runs with what they send now: its figure may depend on it."""
+        for rank, answer in self.answers.items():
+            if not self.have_ended and self._is_outdated(rank):
+                self.answers[rank] = _together(answer, self._ask(rank, self._received(rank), None))
+
     def _received(self, rank: int) -> str:
         """What the others have sent ``rank`` so far; empty where no rank sends or asks for anything.
 
@@ -228,6 +235,7 @@ def answer_of_ranks(
     if not ranks.have_ended:
         ranks.announce(further)
     ranks.run(further)
+    ranks.try_others()
     caveats = first.rank_caveats if len(answers) < budget.gpus else ()
     if budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:
         if budget.gpus <= GPUS_A_MACHINE:
@@ -262,6 +270,21 @@ def _apart(answers: Mapping[int, Answer]) -> tuple[int, str] | None:
             "it do its share"
         )
     return None
+
+
+def _together(answer: Answer, other: Answer) -> Answer:
+    """Of two runs of a rank with other values of others the one that takes more, and by how much."""
+    sizes = [one.report.peak_bytes for one in (answer, other) if one.report is not None]
+    if other.outcome != TRACED:
+        what = "it has no figure: " + other.reason.partition("\n")[0]
+    elif min(sizes) != max(sizes):
+        what = f"the figure is {gib_text(min(sizes))} to {gib_text(max(sizes))}"
+    else:
+        return answer
+    caveat = Caveat(
+        DEPENDS, f"what other ranks send is different in each run; with that of another run {what}"
+    )
+    return _with([caveat], other if other.outcome == TRACED and sizes[1] > sizes[0] else answer)
 
 
 def _with(caveats: Sequence[Caveat], answer: Answer) -> Answer:

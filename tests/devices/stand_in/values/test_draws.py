@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from pytest_membudget.devices.stand_in.host.draws import HostDraws
+
 
 def drawn():
     skipped = [bool(torch.rand((), device="cuda") < 0.1) for _ in range(3)]
@@ -114,3 +116,26 @@ INITIALISED = ["uniform_", "trunc_normal_", "kaiming_uniform_", "orthogonal_", "
 )
 def test_what_draws_runs_and_comes_to_an_end(trace, body, name):
     trace(body, name)
+
+
+def seeds_of_the_system():
+    found = []
+    for seed in (5, 5, 6):
+        draws = HostDraws()
+        draws.begin(seed)
+        generator = torch.Generator()
+        found.append([generator.seed(), generator.initial_seed(), draws.drawn()])
+    return found
+
+
+def test_the_seed_that_torch_asks_the_system_for_is_the_same_in_every_run(stand_in):
+    """``Generator.seed`` asks in C++, so that the method itself is replaced, in the dictionary of its type.
+
+    Where a torch makes that type otherwise (``gc.get_referents`` has it no more), seeds are others in every
+    session, and no figure that depends on them is named.
+    """
+    first, again, other = stand_in(seeds_of_the_system)
+
+    assert first == again
+    assert first[0] == first[1] != other[0]
+    assert first[2] == ["random numbers that the host draws (generators without a seed)"]

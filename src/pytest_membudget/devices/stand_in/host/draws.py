@@ -13,6 +13,7 @@ import os
 import random
 import stat
 import sys
+import uuid
 from types import FrameType
 from typing import Any, Final
 
@@ -84,16 +85,19 @@ class HostDraws:
             self._seed(generator, a, version)
 
         own.seed = seed
-        for name in ("urandom", "getrandom"):
-            setattr(os, name, self._noted(name, getattr(os, name)))
+        for module, name, shown in (
+            (os, "urandom", "os.urandom"), (os, "getrandom", "os.getrandom"),
+            (uuid, "_generate_time_safe", "uuid.uuid1"),
+        ):  # fmt: skip
+            if (ask := getattr(module, name, None)) is not None:
+                setattr(module, name, self._noted(shown, ask))
 
     def _noted(self, name: str, ask: Any) -> Any:
-        def bytes_of_system(*args: Any, **kwargs: Any) -> bytes:
-            self._note(f"os.{name}")
-            found: bytes = ask(*args, **kwargs)
-            return found
+        def of_system(*args: Any, **kwargs: Any) -> Any:
+            self._note(name)
+            return ask(*args, **kwargs)
 
-        return bytes_of_system
+        return of_system
 
     def _note(self, what: str) -> None:
         """The test's own code, not a library for the name of a file, asks for ``what``."""

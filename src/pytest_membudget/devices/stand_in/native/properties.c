@@ -34,7 +34,7 @@ static int constant(int attribute) {
     for (unsigned index = 0; index < sizeof constants / sizeof *constants; index++)
         if (constants[index].attribute == attribute)
             return constants[index].value;
-    return 0; /* features that are not there: graphics, NUMA, multicast, GPUDirect */
+    return 0; /* features that are not there: graphics, NUMA, GPUDirect */
 }
 
 /* How much faster single precision is than double. */
@@ -61,6 +61,8 @@ int device_attribute(const struct card *card, int device, int attribute) {
     case 106: return card->blocks_per_multiprocessor;
     case 111: return card->major >= 8 ? 1024 : 0; /* of a block's shared memory, for the system */
     case 120: return card->major >= 9;            /* clusters */
+    case 132:
+        return card->major >= 9 && card->peers == 1; /* multicast, NVSwitch's since the third generation */
     default: return constant(attribute);
     }
 }

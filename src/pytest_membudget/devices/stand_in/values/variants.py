@@ -3,18 +3,20 @@
 In variant 0 an answer is the plausible one. In the others a truth is turned, a number is another one of its
 range, and a draw of random numbers gives the other end of it; not at the lines that are ``steady``. Variant 2
 also has the least sizes in place of the largest, large numbers where variant 1 has small ones, and the other
-end of draws between 0 and 1.
+end of draws between 0 and 1. Variant ``ODD_NUMBERS`` is variant 0 but for numbers: those by which code finds
+that something is wrong.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
 import torch
 
-from ....results.answer import EVERYWHERE
+from ....results.answer import EVERYWHERE, ODD_NUMBERS
 from .card_storages import Scalar
 
 #: Other answers at one line: a loop until something holds ends then.
@@ -27,6 +29,9 @@ _LARGE_WHOLE: Final = 200
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
 _LARGE: Final = 100.0
+#: In turn at each line; a loss that is no number is met again in the next step.
+_ODD: Final = (-math.inf, math.nan, 0.0)
+_ODD_WHOLE: Final = (0, -1)
 #: The largest number below 1 that fp32 has.
 _ALMOST_ONE: Final = 1 - 2**-24
 
@@ -36,6 +41,7 @@ class Variant:
 
     def __init__(self) -> None:
         self.number = 0
+        self._is_odd = False
         self._steady: frozenset[str] = frozenset()
         self._asked = Counter[str]()
         #: whether a number between 0 and 1 was drawn, which has two other ends
@@ -45,14 +51,16 @@ class Variant:
 
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
-        self.number, self._steady = number, frozenset(steady)
+        self._is_odd, self._steady = number == ODD_NUMBERS, frozenset(steady)
+        self.number = 0 if self._is_odd else number
         self._asked.clear()
         self.drew_unit = False
 
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
         self._asked[line] += 1
-        turns = self.number > 0 and not self._steady & {line, EVERYWHERE}
+        is_other = self.number > 0 or (self._is_odd and dtype is not torch.bool)
+        turns = is_other and not self._steady & {line, EVERYWHERE}
         if self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE):
             self.ended[line] = self.ended[line] or self._asked[line] - 1
             turns = not turns
@@ -63,6 +71,8 @@ class Variant:
             return not plausible
         if dtype.is_complex:
             return plausible
+        if self._is_odd:
+            return _odd(dtype, times - 1)
         if not dtype.is_floating_point:
             return min(_LARGE_WHOLE, torch.iinfo(dtype).max) if self.is_least else _OTHER_WHOLE
         # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
@@ -85,6 +95,12 @@ class Variant:
         """A number from 0 on and below 1."""
         self.drew_unit = True
         return (0.5, 0.0, _ALMOST_ONE)[self.number]
+
+
+def _odd(dtype: torch.dtype, before: int) -> Scalar:
+    if dtype.is_floating_point:
+        return _ODD[before % len(_ODD)]
+    return max(_ODD_WHOLE[before % len(_ODD_WHOLE)], torch.iinfo(dtype).min)
 
 
 #: Of this process, which runs one test.
