@@ -322,38 +322,35 @@ def test_wheels_of_a_folder_and_files_need_no_index(environment):
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    "given",
     [
-        ({"version": "2.14.0"}, "another version"),
-        ({"version": "2.13.0+cpu"}, "a build without CUDA"),
-        ({"tag": "cp37-cp37m-manylinux_2_28_x86_64"}, "for another Python or machine"),
-        ({"tag": "cp311-cp311-manylinux_2_28_riscv64"}, "for another Python or machine"),
+        {"version": "2.14.0"},
+        {"version": "2.13.0+cpu"},
+        {"tag": "cp37-cp37m-manylinux_2_28_x86_64"},
+        {"tag": "cp311-cp311-manylinux_2_28_riscv64"},
     ],
 )
-def test_a_wheel_that_does_not_fit_is_refused_with_the_reason(environment, given, reason):
+def test_a_wheel_that_does_not_fit_is_refused_whatever_pip_finds_else(environment, given):
     wheel = write_torch(environment.folder / "given", **given)
 
     status, out = environment.run("--from", wheel)
 
     assert status == 2
-    assert out.splitlines()[-1] == (
-        f"membudget: --from has no wheel for torch==2.13.0,!=2.13.0+cpu: {wheel.name} is {reason}"
-    )
+    assert "No matching distribution found for torch" in out
+    assert "membudget: pip could not install torch==2.13.0,!=2.13.0+cpu (exit status 1)" in out
     assert environment.installed is None
 
 
-def test_what_is_no_wheel_is_refused(environment):
+@pytest.mark.parametrize("name", ["none.whl", "empty"])
+def test_what_has_no_wheel_is_refused(environment, name):
     (environment.folder / "empty").mkdir()
-    (environment.folder / "torch.whl").touch()
 
-    for name, reason in (
-        ("none.whl", "there is no wheel"),
-        ("empty", "there is no wheel"),
-        ("torch.whl", ""),
-    ):
-        status, out = environment.run("--from", name)
-        assert status == 2
-        assert out.splitlines()[-1].startswith(f"membudget: --from {name}: {reason}")
+    status, out = environment.run("--from", name)
+
+    assert (status, out) == (
+        2,
+        f"membudget: --from {name}: there is no wheel (a file, or a folder with *.whl)\n",
+    )
 
 
 # Interrupted, twice at once, without room

@@ -81,10 +81,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _install(folder: Path, own: TorchBuild, options: argparse.Namespace) -> None:
     from .torch_folder import TorchFolder  # packaging is no dependency of the other commands
-    from .wheels import wheels_among
 
     started = time.monotonic()
-    wheels = wheels_among(options.wheels or ())
+    wheels = [wheel for path in options.wheels or () for wheel in _wheels_in(path)]
     place = TorchFolder(folder, own, find_installer(os.environ), os.environ, wheels, _say)
     place.fill(options.extensions or ())
     found = workers_torch(os.environ)
@@ -99,6 +98,14 @@ def _install(folder: Path, own: TorchBuild, options: argparse.Namespace) -> None
     for name, version in cpu_builds().items():
         if f"{name}-{version}" not in used:
             _say(f"{name} {version} is a CPU build: if tests import it, run `{COMMAND} --with {name}`")
+
+
+def _wheels_in(path: Path) -> list[Path]:
+    """``path``, or the wheels of a folder. Raises ``UsageMistake`` where there is none."""
+    found = sorted(path.glob("*.whl")) if path.is_dir() else [path] if path.is_file() else []
+    if not found:
+        raise UsageMistake(f"--from {path}: there is no wheel (a file, or a folder with *.whl)")
+    return found
 
 
 def _say(line: str) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ..errors import UsageMistake
 
 #: What holds for the environment alone: constraints may ask for the CPU build.
 _FOR_THE_ENVIRONMENT = {"PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_OVERRIDE", "UV_TORCH_BACKEND"}
+_LINKS = {"PIP_FIND_LINKS", "UV_FIND_LINKS"}
 _SETTINGS = {
     "PIP_USER": "0",  # pip refuses it with --target
     "PIP_REQUIRE_VIRTUALENV": "0",
@@ -33,18 +34,24 @@ class Installer:
     name: str
     command: tuple[str, ...]
 
-    def install(self, what: str, target: Path, environment: Mapping[str, str], *, is_file: bool) -> None:
-        """Unpack ``what``, a requirement or the path of a wheel, into ``target``; it prints its progress.
+    def install(
+        self, what: str, target: Path, environment: Mapping[str, str], wheels: Sequence[Path] = ()
+    ) -> None:
+        """Unpack the requirement ``what`` into ``target``; it prints its progress.
 
-        Raises ``UsageMistake`` if it fails.
+        ``wheels``: the only ones to choose from; without any, the index is asked. Raises ``UsageMistake`` if
+        it fails.
         """
         target.mkdir(parents=True, exist_ok=True)
-        kept = {name: value for name, value in environment.items() if name not in _FOR_THE_ENVIRONMENT}
+        left_out = _FOR_THE_ENVIRONMENT | (_LINKS if wheels else set())
+        kept = {name: value for name, value in environment.items() if name not in left_out}
         options = ["--no-deps", "--only-binary", ":all:", "--target", str(target)]
         # in the same file system: pip moves what it has unpacked
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            for wheel in wheels:
+                Path(scratch, wheel.name).symlink_to(wheel.absolute())
             done = subprocess.run(
-                [*self.command, *options, *(["--no-index"] if is_file else []), what],
+                [*self.command, *options, *(["--no-index", "--find-links", scratch] if wheels else []), what],
                 env={**kept, **_SETTINGS, "TMPDIR": scratch},
                 check=False,
             )

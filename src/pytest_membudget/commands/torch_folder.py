@@ -27,7 +27,6 @@ from ..devices.torch_build.installed import (
 from ..errors import UsageMistake
 from ..units import gb_text
 from .installers import Installer, compiling
-from .wheels import text_of, wheel_for
 
 #: torch 2.13.0 unpacked (1.16 GB), and cuDNN 9.20 both packed (0.37) and unpacked (0.49).
 NEEDED_BYTES: Final = 2_100_000_000
@@ -101,7 +100,7 @@ class TorchFolder:
         sizes = "" if self.wheels else f" ({SIZES})"
         self.say(f"installing torch {self.own.public_version} for CUDA and cuDNN{sizes} into {self.folder}")
         with self._staged() as target:
-            self._get(exactly("torch", self.own.public_version), target)
+            self._get(_exactly("torch", self.own.public_version), target)
             found = build_in(target)
             reason = "there is no torch in it" if found is None else why_not(found, self.own)
             if reason:
@@ -117,7 +116,7 @@ class TorchFolder:
         """Install ``name`` into a separate folder, in the version that torch requires if None is given."""
         if any(self.folder.glob(f"with/{name}-{version or '*'}")):
             return
-        requirement = exactly(name, version) if version else _required(self.folder / PACKAGES, name)
+        requirement = _exactly(name, version) if version else _required(self.folder / PACKAGES, name)
         if requirement is None:
             raise UsageMistake(f"--with {name}: torch {self.own.public_version} requires none here")
         with self._staged() as target:
@@ -129,11 +128,11 @@ class TorchFolder:
             target.parent.rename(place)
 
     def _get(self, requirement: Requirement, target: Path) -> None:
-        what = str(wheel_for(requirement, self.wheels)) if self.wheels else text_of(requirement)
-        self.installer.install(what, target, self.environment, is_file=bool(self.wheels))
+        what = requirement.name + ",".join(sorted(map(str, requirement.specifier), reverse=True))  # == first
+        self.installer.install(what, target, self.environment, self.wheels)
 
 
-def exactly(name: str, version: str) -> Requirement:
+def _exactly(name: str, version: str) -> Requirement:
     """This public version of ``name``, not as a CPU build: PyTorch's indexes name those ``+cpu``."""
     return Requirement(f"{name}=={version},!={version}+cpu")
 
