@@ -115,13 +115,16 @@ def test_a_name_that_means_another_card_is_refused(refusal_of):
     assert text.endswith("LAB-12GB: rtx 4090 means RTX-4090 already; write another name")
 
 
-def test_every_figure_of_the_packages_own_file_is_a_field_of_cards():
+def test_every_figure_of_the_packages_own_file_but_its_sources_is_a_field_of_cards():
     import pytest_membudget.hardware.gpus as gpus
 
     path = gpus.resources.files("pytest_membudget.hardware").joinpath("gpus.yaml")
     cards = read_yaml(path, "gpus.yaml").value["cards"].value.values()
 
-    assert {key for card in cards for key in card.value} == {*CARD.by_name, "properties"}
+    assert {key for card in cards for key in card.value} == {
+        *(*CARD.by_name, "properties"),
+        *("sources", "contexts", "nominal_gib"),
+    }
 
 
 def test_a_session_estimates_on_a_card_of_the_users(session_of):

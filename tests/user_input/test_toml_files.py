@@ -25,10 +25,7 @@ several = [
 [tool.ours.table]
 deep.key = 1
 
-[[tool.ours.rows]]
-a = 1
-
-[[tool.ours.rows]]
+[tool.ours.row]
 a = 2
 b = 2026-12-31
 """
@@ -47,23 +44,14 @@ def test_values_have_the_lines_of_their_keys(ours):
         "inline": 7,
         "several": 8,
         "table": 13,
-        "rows": 16,
+        "row": 16,
     }
     assert ours.value["table"].value["deep"].value["key"].line == 14
     assert ours.value["inline"].value["b"].value["c"].line == 7
 
 
-def test_each_of_several_tables_has_its_own_lines(ours):
-    first, second = ours.value["rows"].value
-
-    assert [first.line, second.line] == [16, 19]
-    assert [first.value["a"].line, second.value["a"].line, second.value["b"].line] == [17, 20, 21]
-
-
 def test_values_are_shown_as_toml_writes_them(ours):
-    rows = ours.value["rows"]
-
-    assert rows.value[1].text == "{a = 2, b = 2026-12-31}"
+    assert ours.value["row"].text == "{a = 2, b = 2026-12-31}"
     assert ours.value["quoted"].text == "true"
     assert ours.value["inline"].text == "{a = 1, b = {c = 2}}"
     assert ours.value["several"].field("several") == "several = [1, 2]: "

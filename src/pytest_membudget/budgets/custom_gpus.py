@@ -9,18 +9,10 @@ from typing import Any, Final
 
 from ..hardware.gpus import load_gpus, normalised_name
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import choice, list_of, several, text, texts, whole
+from ..user_input.kinds import choice, list_of, several, text, whole
 from ..user_input.nodes import Mistakes, Node
 from .settings import settings_table
 
-_CONTEXT: Final = Table(
-    (
-        Field("mib", whole(example=500), "Its size in MiB.", required=True),
-        Field("source", text("nvidia-smi"), "Where it was seen.", required=True),
-        Field("cuda", text("12.8"), "The CUDA that PyTorch was built for."),
-        Field("driver", text("570.86"), "The driver."),
-    )
-)
 CARD: Final = Table(
     (
         Field(
@@ -31,7 +23,7 @@ CARD: Final = Table(
         ),
         Field(
             "capability",
-            several(whole(0, example=9), [9, 0], 2),
+            several(whole(0, example=9), [9, 0]),
             "`torch.cuda.get_device_capability()`.",
             required=True,
         ),
@@ -43,10 +35,7 @@ CARD: Final = Table(
             required=True,
         ),
         Field("context_confidence", choice(("measured", "typical")), "How well that is known.", "typical"),
-        Field("nominal_gib", whole(example=24), "The size in the card's name, for readers."),
         Field("aliases", list_of(text("MY-CARD")), "Other names for it."),
-        Field("contexts", several(_CONTEXT, [{"mib": 504, "source": "nvidia-smi"}]), "All seen on it."),
-        Field("sources", texts({"total_bytes": "our cluster"}), "Where the figures are from."),
     )
 )
 

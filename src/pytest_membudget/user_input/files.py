@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import stat
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from .nodes import KeyPath, Node, Syntax, nodes_of
 
 _PLAIN = "tag:yaml.org,2002:"
 _MERGE = f"{_PLAIN}merge"
-_HEADER = re.compile(r"\s*\[(\[?)\s*(.+?)\s*\]\]?\s*(#.*)?$")
+_HEADER = re.compile(r"\s*\[+\s*(.+?)\s*\]+\s*(#.*)?$")
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
 _KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
 
@@ -126,18 +125,13 @@ def toml_nodes(value: Any, path: KeyPath, text: str, file: str, syntax: Syntax) 
 
 
 def _lines_of_toml(text: str) -> Mapping[KeyPath, int]:
-    """The lines of the tables and keys of ``text``, but not of those inside of inline tables."""
+    """The lines of the tables and keys of ``text``, but not of those inside of inline tables or lists."""
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
-    seen = Counter[KeyPath]()
     for number, line in enumerate(text.splitlines(), start=1):
         header, key = _HEADER.match(line), _KEY.match(line)
         if header:
-            table = _parts(header[2])
-            if header[1]:  # one of several: [[waivers]]
-                lines.setdefault(table, number)
-                seen[table] += 1
-                table = (*table, seen[table] - 1)
+            table = _parts(header[1])
             lines.setdefault(table, number)
         elif key:
             lines.setdefault((*table, *_parts(key[1])), number)

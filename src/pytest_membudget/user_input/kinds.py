@@ -89,15 +89,6 @@ def number(example: float, *, is_included: bool = False, below: float = math.inf
     return Value(words, takes, schema, f"a finite {words}", example)
 
 
-def texts(example: Mapping[str, str]) -> Value:
-    """A table of texts by any keys."""
-
-    def takes(value: Any) -> bool:
-        return isinstance(value, dict) and all(isinstance(child.value, str) for child in value.values())
-
-    return Value("table of texts", takes, {}, "a table of texts", dict(example))
-
-
 def choice(values: tuple[str | int, ...]) -> Value:
     """One of a few words or numbers."""
 
@@ -175,12 +166,12 @@ def list_of(kind: Value) -> Composed:
     return Composed(f"one or a list of: {kind.words}", {"anyOf": [kind.schema, several]}, read)
 
 
-def several(kind: Kind, example: list[Any], count: int | None = None) -> Composed:
-    """A list, of ``count`` values if that is given."""
-    words = f"list{f' of {count}' if count else ''}, each a {kind.words}"
+def several(kind: Kind, example: list[Any]) -> Composed:
+    """A list of as many values as ``example`` has."""
+    words = f"list of {len(example)}, each a {kind.words}"
 
     def read(node: Node, name: str, mistakes: Mistakes) -> Any:
-        if not isinstance(node.value, list) or count not in (None, len(node.value)):
+        if not isinstance(node.value, list) or len(node.value) != len(example):
             return mistakes.refuse(node, name, f"write a {words}, as in {node.example(name, example)}")
         values = [kind.read(child, f"{name}[{place}]", mistakes) for place, child in enumerate(node.value)]
         return UNREADABLE if any(value is UNREADABLE for value in values) else values
