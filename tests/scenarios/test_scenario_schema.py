@@ -9,7 +9,7 @@ from pytest_membudget.budgets.budget import ARGUMENTS
 from pytest_membudget.recipes.known import READS, TORCH_NAMES
 from pytest_membudget.scenarios import job as jobs
 from pytest_membudget.scenarios import parts, schema
-from pytest_membudget.scenarios.parts import OPTIMIZERS
+from pytest_membudget.scenarios.job import OPTIMIZERS
 from pytest_membudget.scenarios.schema import SCRIPT
 from tests.json_schemas import scenario_schema
 from tests.scenarios.field_tables import field_tables

@@ -12,11 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ..json_object import JsonObject
+from ..user_input.fields import said
+from ..user_input.kinds import choice, list_of, number, text, whole
 
 Implementation = Literal["transformers", "torchtitan", "megatron", "plain", "formulas"]
 Attention = Literal["sdpa", "eager", "flash", "efficient", "cudnn", "math"]
 Offload = Literal["parameters", "activations"]
 Source = Literal["config", "torchtitan", "megatron", "shape"]
+NUMBER_TYPE: Final = choice(("fp32", "bf16", "fp16"))
+#: Algorithms of all libraries; ``recipes/known.py`` says which library has which.
+OPTIMIZERS: Final = (
+    *("adamw", "adam", "nadam", "radam", "adamax", "adadelta", "adagrad", "asgd", "rmsprop", "rprop", "sgd"),
+    *("adafactor", "lion"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +48,13 @@ class Model(JsonObject):
 class Precision(JsonObject):
     """Number types, and who converts between them."""
 
-    policy: Literal["pure", "autocast", "fsdp"] = "pure"
-    """``pure``: all in the parameters' type. ``autocast``: products in ``compute``. ``fsdp``: FSDP2's
-    MixedPrecisionPolicy, computed in ``compute``, gradients reduced in ``reduce``."""
-    parameters: str = "bf16"
-    compute: str | None = None
-    """None: as ``parameters``."""
-    reduce: str | None = None
-    """None: as ``compute``."""
+    policy: Literal["pure", "autocast", "fsdp"] = said(
+        "`pure`: the parameters' type. `autocast`: products in `compute`. `fsdp`: MixedPrecisionPolicy.",
+        "pure",
+    )
+    parameters: str = said("Of the parameters.", "bf16", kind=NUMBER_TYPE)
+    compute: str | None = said("What products run in.", None, "as `parameters`", kind=NUMBER_TYPE)
+    reduce: str | None = said("What gradients are reduced in.", None, "as `compute`", kind=NUMBER_TYPE)
 
     @property
     def compute_type(self) -> str:
@@ -59,19 +66,21 @@ class Precision(JsonObject):
 class Optimizer(JsonObject):
     """How parameters are updated."""
 
-    name: str = "adamw"
-    implementation: Literal["foreach", "fused", "loop"] | None = None
-    """None: the optimizer's own default on CUDA."""
-    library: Literal["torch", "transformers", "bitsandbytes", "torchao"] = "torch"
-    bits: Literal[32, 8, 4] | None = None
-    """Of an element of its states; None: as the parameters (torch), or the library's default."""
-    is_paged: bool = False
-    momentum: bool = False
-    keeps_master: bool = False
-    """A copy of the parameters in fp32, as mixed-precision Adam of ZeRO's paper has it."""
-    in_backward: bool = False
-    """Each parameter is updated, and its gradient freed, as soon as it is there."""
-    clips_gradients: bool = False
+    name: str = said("The algorithm.", "adamw", kind=choice(OPTIMIZERS))
+    implementation: Literal["foreach", "fused", "loop"] | None = said(
+        "`foreach` takes a parameter-sized list of temporaries, `fused` none, `loop` one parameter's.",
+        None,
+        "the optimizer's own default on CUDA: for most `foreach`",
+    )
+    library: Literal["torch", "transformers", "bitsandbytes", "torchao"] = said("Whose code it is.", "torch")
+    bits: Literal[32, 8, 4] | None = said("Of an element of its states.", None, "the parameters' type")
+    is_paged: bool = said("bitsandbytes' paged states, in unified memory.", False)
+    momentum: bool = said("Of SGD and RMSprop.", False)
+    keeps_master: bool = said("A copy of the parameters in fp32.", False)
+    in_backward: bool = said(
+        "Each parameter is updated, and its gradient freed, as soon as it is there.", False
+    )
+    clips_gradients: bool = said("`clip_grad_norm_` before the step.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +88,43 @@ class Adapter(JsonObject):
     """Low-rank adapters on a frozen base."""
 
     kind: Literal["lora", "qlora", "dora"]
-    rank: int
-    targets: tuple[str, ...]
-    """Ends of the adapted modules' names: ``q_proj``; ``all-linear``: every linear layer but the head."""
-    base: Literal["nf4", "nf4-double"] | None = None
-    """The frozen linears' quantised storage; None: the model's own type."""
-    casts_rest: bool = False
-    """peft's ``prepare_model_for_kbit_training``: what is not quantised becomes fp32."""
-    dropout: float = 0.0
+    rank: int = said("Rank of the adapters (`r`).", shown="", example=16)
+    targets: tuple[str, ...] = said(
+        "Ends of the adapted linears' names, as `[q_proj, v_proj]`, or `all-linear`: all but the head.",
+        shown="",
+        kind=list_of(text("q_proj")),
+    )
+    base: Literal["nf4", "nf4-double"] | None = said(
+        "How frozen linears are stored; `nf4-double` has its scales quantised too.",
+        None,
+        "`nf4` with qlora, else the model's number type",
+    )
+    casts_rest: bool = said(
+        "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32.", False
+    )
+    dropout: float = said("On the adapters' input.", 0.0, "0", kind=number(0.05, is_included=True, below=1))
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpointing(JsonObject):
-    """What is recomputed in backward."""
+    """What is recomputed in backward; of Megatron-LM ``selective`` is attention's core."""
 
-    mode: Literal["none", "full", "selective", "per_operator"] = "none"
-    """``full``: whole layers. ``selective``: every ``every``-th layer (in Megatron-LM attention's core).
-    ``per_operator``: all but the results of the costly operators (torchtitan's ``op``)."""
-    every: int = 2
-    """With ``selective``: every how many layers one is checkpointed."""
+    mode: Literal["none", "full", "selective", "per_operator"] = said(
+        "`full`: whole layers. `selective`: every `every`-th layer. `per_operator`: all but the costly "
+        "operators' results (torchtitan's `op`).",
+        "none",
+    )
+    every: int = said("For `selective`.", 2, example=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Loss(JsonObject):
-    """The head's logits and the loss."""
+    """The head's logits and the loss; ``chunks`` as torchtune's ``num_output_chunks`` (v0.6.1)."""
 
-    kind: Literal["full", "chunked"] = "full"
-    """``full``: all logits at once. ``chunked``: the sequence in ``chunks`` pieces, one at a time."""
-    chunks: int = 8
-    """As torchtune's ``num_output_chunks`` (v0.6.1)."""
+    kind: Literal["full", "chunked"] = said(
+        "`full`: all logits at once. `chunked`: in `chunks` pieces, one at a time.", "full"
+    )
+    chunks: int = said("Of a chunked loss.", 8, example=8)
 
 
 #: Degrees whose product is the number of GPUs.
@@ -121,18 +138,24 @@ FACTORS: Final = (
 class Degrees(JsonObject):
     """Over how many GPUs each dimension goes; their product is the number of GPUs."""
 
-    data_parallel_replicate_degree: int = 1
-    data_parallel_shard_degree: int = 1
-    tensor_parallel_degree: int = 1
-    context_parallel_degree: int = 1
-    pipeline_parallel_degree: int = 1
-    expert_parallel_degree: int = 1
-    """How many of a stage's ranks share the experts: it does not multiply the number of GPUs."""
-    sequence_parallel: bool = False
-    """Norms and dropouts work on their part of the sequence."""
-    pipeline_parallel_schedule: Literal["1F1B", "Interleaved1F1B", "GPipe"] = "1F1B"
-    virtual_stages: int = 1
-    """Model chunks a rank, with the interleaved schedule."""
+    data_parallel_replicate_degree: int = said("Copies of the sharded model (HSDP), or DDP's ranks.", 1)
+    data_parallel_shard_degree: int = said(
+        "Ranks that share out a model; -1: the GPUs that the other degrees leave.",
+        1,
+        "-1 where `gpus` is written (with DDP, for the replicas), else 1",
+        kind=whole(example=8, also=(-1,)),
+    )
+    tensor_parallel_degree: int = said("Ranks that split each layer.", 1)
+    context_parallel_degree: int = said("Ranks that split each sequence.", 1)
+    pipeline_parallel_degree: int = said("Ranks that split the layers.", 1)
+    expert_parallel_degree: int = said(
+        "Of a stage's ranks, how many share out the experts: no factor of `gpus`.", 1
+    )
+    sequence_parallel: bool = said("Norms and dropouts work on their part of a sequence.", False)
+    pipeline_parallel_schedule: Literal["1F1B", "Interleaved1F1B", "GPipe"] = said(
+        "The order of micro-batches.", "1F1B"
+    )
+    virtual_stages: int = said("Model chunks a rank, with the interleaved schedule.", 1, example=2)
 
     @property
     def gpus(self) -> int:
@@ -144,19 +167,22 @@ class Degrees(JsonObject):
 class DataParallel(JsonObject):
     """What data-parallel ranks share out among them."""
 
-    kind: Literal["ddp", "zero1", "zero2", "zero3", "fsdp2"] = "fsdp2"
-    """``zero1`` is torch's ``ZeroRedundancyOptimizer`` over DDP; ``zero2`` and ``zero3`` as ZeRO's paper."""
-    reshards_after_forward: bool = True
+    kind: Literal["ddp", "zero1", "zero2", "zero3", "fsdp2"] = said(
+        "`zero1`: torch's ZeroRedundancyOptimizer over DDP; `zero2`, `zero3`: ZeRO's paper, by formulas.",
+        "fsdp2",
+    )
+    reshards_after_forward: bool = said("Gathered parameters are freed between forward and backward.", True)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation(JsonObject):
     """Inference: a prompt, then tokens one by one."""
 
-    prompt: int
-    new_tokens: int
-    cache: Literal["dynamic", "static"] = "dynamic"
-    """``dynamic``: grown by concatenation; ``static``: allocated whole."""
+    prompt: int = said("Tokens of the prompt.", example=2048)
+    new_tokens: int = said("Tokens generated after it.", example=256)
+    cache: Literal["dynamic", "static"] = said(
+        "The KV cache: grown by concatenation, or allocated whole.", "dynamic"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +190,15 @@ class Job(JsonObject):
     """One step of training, or one generation, on all its GPUs."""
 
     model: Model
-    implementation: Implementation
-    attention: Attention = "sdpa"
-    """``sdpa``: torch's choice for the card; ``flash`` and the next ones: a backend of it; ``eager``:
-    products and a softmax."""
-    micro_batch: int = 1
-    """Sequences a data-parallel rank and micro-batch."""
-    sequence: int = 2048
-    """Tokens of one, before context parallelism splits it."""
-    accumulation: int = 1
-    """Micro-batches a step; with pipeline stages those in the schedule."""
+    implementation: Implementation = said(
+        "Whose code is run.", shown="the model's: transformers for `config`, plain for `shape`"
+    )
+    attention: Attention = said("`sdpa`: torch's choice of the last four; `eager`: none of them.", "sdpa")
+    micro_batch: int = said("Sequences a data-parallel rank and micro-batch.", 1)
+    sequence: int = said("Tokens of one sequence, before context parallelism splits it.", 2048, example=4096)
+    accumulation: int = said(
+        "Micro-batches a step; with pipeline stages those of the schedule.", 1, example=8
+    )
     precision: Precision = field(default_factory=Precision)
     optimizer: Optimizer = field(default_factory=Optimizer)
     adapter: Adapter | None = None
@@ -181,10 +206,10 @@ class Job(JsonObject):
     loss: Loss = field(default_factory=Loss)
     degrees: Degrees = field(default_factory=Degrees)
     data_parallel: DataParallel = field(default_factory=DataParallel)
-    offload: tuple[Offload, ...] = ()
-    """What lies in the host's memory; with parameters their gradients and optimizer states do too."""
-    compiled: bool = False
-    """Each layer is given to ``torch.compile``."""
+    offload: tuple[Offload, ...] = said(
+        "What lies in the host's memory; parameters with gradients and states.", (), ""
+    )
+    compiled: bool = said("Each layer is compiled by `torch.compile`.", False)
     teacher: Model | None = None
     """A frozen model that is distilled from."""
     teacher_type: str | None = None

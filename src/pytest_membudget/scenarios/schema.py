@@ -11,14 +11,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..budgets.budget import ARGUMENTS
-from ..user_input.fields import Field, Table
+from ..user_input.fields import Field, Table, fields_of
 from ..user_input.kinds import is_text, list_of, parsed, text, whole
 from . import parts
 from .job import Degrees, Job
-from .parts import GRID, NAME, FieldsOf
+from .parts import GRID, NAME
 
-_job = FieldsOf(Job)
-_degree = FieldsOf(Degrees, example=8)
+_OF_JOB: Final = {one.name: one for one in fields_of(Job)}
 
 
 def _shared(*names: str) -> tuple[Field, ...]:
@@ -74,45 +73,25 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     "The model": (
         Field("model", parts.MODEL, "The model: exactly one of its fields.", required=True),
         Field("teacher", parts.TEACHER, "A frozen model to distil from, as `model`."),
-        _job(
-            "implementation",
-            "Whose code is run.",
-            "the model's: transformers for `config`, plain for `shape`",
-        ),
-        _job("attention", "`sdpa`: torch's choice of the last four; `eager`: none of them."),
+        _OF_JOB["implementation"],
+        _OF_JOB["attention"],
     ),
     "The step": (
         Field("method", parts.METHOD, "What is trained.", "full"),
         Field("optimizer", parts.OPTIMIZER, "How parameters are updated.", "adamw"),
         Field("precision", parts.PRECISION, "Number types.", "bf16"),
         Field("checkpointing", parts.CHECKPOINTING, "What is recomputed in backward.", "none"),
-        _job("micro_batch", "Sequences a data-parallel rank and micro-batch."),
-        _job("sequence", "Tokens of one sequence, before context parallelism splits it.", example=4096),
-        _job("accumulation", "Micro-batches a step; with pipeline stages those of the schedule.", example=8),
+        _OF_JOB["micro_batch"],
+        _OF_JOB["sequence"],
+        _OF_JOB["accumulation"],
         Field("loss", parts.LOSS, "The head's logits and the loss.", "full"),
-        _job("offload", "What lies in the host's memory; parameters with gradients and states.", ""),
-        _job("compiled", "Each layer is compiled by `torch.compile`."),
+        _OF_JOB["offload"],
+        _OF_JOB["compiled"],
         _ENVIRONMENT,
         Field("generate", parts.GENERATE, "Inference in place of training."),
     ),
     "The GPUs": (
-        _degree("data_parallel_replicate_degree", "Copies of the sharded model (HSDP), or DDP's ranks."),
-        _degree(
-            "data_parallel_shard_degree",
-            "Ranks that share out a model; -1: the GPUs that the other degrees leave.",
-            "-1 where `gpus` is written (with DDP, for the replicas), else 1",
-            kind=whole(example=8, also=(-1,)),
-        ),
-        _degree("tensor_parallel_degree", "Ranks that split each layer."),
-        _degree("context_parallel_degree", "Ranks that split each sequence."),
-        _degree("pipeline_parallel_degree", "Ranks that split the layers."),
-        _degree(
-            "expert_parallel_degree",
-            "Of a stage's ranks, how many share out the experts: no factor of `gpus`.",
-        ),
-        _degree("sequence_parallel", "Norms and dropouts work on their part of a sequence."),
-        _degree("pipeline_parallel_schedule", "The order of micro-batches."),
-        _degree("virtual_stages", "Model chunks a rank, with the interleaved schedule.", example=2),
+        *fields_of(Degrees, example=8),
         Field("data_parallel", parts.DATA_PARALLEL, "What data-parallel ranks share out.", "fsdp2"),
     ),
 }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
+from .kinds import FLAG, choice, list_of, whole
 from .nodes import UNREADABLE, Kind, Mistakes, Node, no_such
 
-#: The key of a dataclass field's metadata that has its ``Field``.
+#: The keys of a dataclass field's metadata that have its ``Field``, or what ``said`` was given.
 _FIELD: Final = "user_input"
+_SAID: Final = "said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,48 @@ def described(kind: Kind, doc: str, default: Any = dataclasses.MISSING, *, witho
     if default == {}:  # dataclasses take no mutable default
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def said(
+    doc: str,
+    default: Any = dataclasses.MISSING,
+    shown: str | None = None,
+    *,
+    kind: Kind | None = None,
+    example: int = 0,
+) -> Any:
+    """The same, of which its type says what it takes, if ``kind`` does not.
+
+    ``shown``: the default in words, where it is not the default's own text; without either the field has to
+    be written.
+    """
+    return field(default=default, metadata={_SAID: (doc, shown, kind, example)})
+
+
+def fields_of(described_class: type, example: int = 1) -> tuple[Field, ...]:
+    """The fields of a dataclass that it has ``said``; ``example``: of their numbers."""
+    hints, found = get_type_hints(described_class), []
+    for one in dataclasses.fields(described_class):
+        if _SAID in one.metadata:
+            doc, shown, kind, own = one.metadata[_SAID]
+            is_required = one.default is dataclasses.MISSING and shown is None
+            if shown is None and not is_required:
+                shown = str(one.default).lower() if isinstance(one.default, bool) else str(one.default)
+            kind = kind or _kind_of(hints[one.name], own or example)
+            found.append(Field(one.name, kind, doc, shown or "", is_required))
+    return tuple(found)
+
+
+def _kind_of(hint: Any, example: int) -> Kind:
+    """What a field of that type takes, without None."""
+    if type(None) in get_args(hint):
+        [hint] = [part for part in get_args(hint) if part is not type(None)]
+    if get_origin(hint) is Literal:
+        return choice(get_args(hint))
+    if get_origin(hint) is tuple:
+        return list_of(choice(get_args(get_args(hint)[0])))
+    assert hint in (bool, int), f"{hint}: write its kind"
+    return FLAG if hint is bool else whole(example=example)
 
 
 def table_of(
