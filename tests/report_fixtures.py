@@ -44,7 +44,6 @@ FIGURE = {
         "moments": [0, 1, 4, 9],
         "components": {"parameters": [0, 3 * GIB, 3 * GIB, 0], "activations": [0, 0, GIB - 512, 0]},
         "peak_moment": 4,
-        "within_bytes": 0,
         "phases": [[1, "forward"], [5, "backward"]],
     },
 }

@@ -107,18 +107,15 @@ Moments = Annotated[tuple[int, ...], 2000]
 class Timeline(JsonObject):
     """Requested memory over a run, by component. A moment is an allocation or a free, by its number.
 
-    From ``moments[i]`` up to the next, each component's bytes differ by at most ``within_bytes`` from
-    ``components[name][i]``, which are those of the largest moment between the two.
+    ``components[name][i]`` are those of the fullest moment from ``moments[i]`` up to the next.
     """
 
     moments: Moments
     """Counts of allocations and frees."""
     components: Mapping[Word, Moments]
-    """Requested bytes at each of ``moments``."""
+    """Requested bytes, an entry for each of ``moments``."""
     peak_moment: int
     """The moment of the report's peak: one of ``moments``, whose bytes are those of the moment itself."""
-    within_bytes: int = 0
-    """A component differs by no more between two moments."""
     phases: tuple[Annotated[tuple[int, Word], "a moment and a name"], ...] = ()
     """The moment at which each phase of the step began: ``forward``, ``backward`` or ``optimizer``."""
 

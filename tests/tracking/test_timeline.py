@@ -88,7 +88,6 @@ def test_a_short_run_has_every_moment(story):
 
     assert timeline.moments == (0, 1, 2, 3, 4)
     assert timeline.components == {"parameters": (0, 1000, 1000, 1000, 0), "activations": (0, 0, 300, 0, 0)}
-    assert timeline.within_bytes == 0
     assert timeline.peak_moment == 2
 
 
@@ -110,7 +109,7 @@ def test_without_lives_a_report_has_no_timeline(story):
 
 def test_a_long_run_has_few_points(long_story):
     moments = long_story.timeline().moments
-    assert 50 < len(moments) <= MOST_POINTS
+    assert MOST_POINTS / 2 < len(moments) <= MOST_POINTS
     assert list(moments) == sorted(set(moments))
     assert moments[0] == 0
     assert moments[-1] == long_story.ledger.now
@@ -128,15 +127,6 @@ def test_the_peak_is_there_to_the_byte(long_story, metric):
     }
 
 
-def test_between_points_no_component_is_further_off_than_is_said(long_story):
-    timeline = long_story.timeline()
-    for moment, held in enumerate(long_story.history):
-        point = max(n for n, start in enumerate(timeline.moments) if start <= moment)
-        for name in {*held, *timeline.components}:
-            shown = timeline.components.get(name, [0] * MOST_POINTS)[point]
-            assert abs(shown - held.get(name, 0)) <= timeline.within_bytes
-
-
 def test_every_point_is_what_was_held_at_one_moment_the_fullest_of_its_stretch(long_story):
     timeline = long_story.timeline()
     ends = [*timeline.moments[1:], len(long_story.history)]
@@ -146,12 +136,6 @@ def test_every_point_is_what_was_held_at_one_moment_the_fullest_of_its_stretch(l
         if start != timeline.peak_moment:
             most = max(sum(held.values()) for held in stretch)
             assert sum(at(timeline, point).values()) == most
-
-
-def test_the_bound_is_small_where_few_storages_make_the_shape(long_story):
-    timeline = long_story.timeline()
-    total = sum(at(timeline, timeline.moments.index(timeline.peak_moment)).values())
-    assert 0 < timeline.within_bytes < total / 20
 
 
 def test_phases_begin_where_their_first_storage_is_born(story):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from itertools import accumulate, groupby
+from itertools import groupby, pairwise
 
 from .. import components
 from ..memory_report import Timeline
@@ -15,10 +15,6 @@ from .record import Phase, Record
 MOST_POINTS = 400
 #: Most phases: a chart with more would be unreadable.
 _MOST_PHASES = 40
-#: The first tolerance if not all points fit: less than a pixel of a chart's height.
-_FINEST = 2000
-#: Bisections between a tolerance that is too small and one that is large enough.
-_REFINEMENTS = 3
 
 _KINDS = components.TENSOR_COMPONENTS
 _NUMBER_OF = {name: number for number, name in enumerate(_KINDS)}
@@ -47,16 +43,16 @@ class Lives:
     def timeline(self, peak_at: int) -> Timeline | None:
         """The timeline so far, with ``peak_at`` among its points. None if nothing was allocated.
 
-        It has at most ``MOST_POINTS`` points, and is exact if so many are enough.
+        It has at most ``MOST_POINTS`` points: every moment, if so many are enough.
         """
         if peak_at < 0:
             return None
         self._enter_all()
-        starts, within_bytes = self._closest(peak_at)
-        values = list(self._values_at(self._shown(starts, peak_at)))
+        starts = self._starts(peak_at)
+        values = list(self._fullest(starts, peak_at))
         named = {name: tuple(row[number] for row in values) for name, number in _NUMBER_OF.items()}
         held = {name: sizes for name, sizes in named.items() if any(sizes)}
-        return Timeline(tuple(starts), held, peak_at, within_bytes, self._phase_changes())
+        return Timeline(tuple(starts), held, peak_at, self._phase_changes())
 
     def most_at_once(self) -> dict[int, int]:
         """By size in bytes, how many storages of that size were alive at once, at the most."""
@@ -104,62 +100,19 @@ class Lives:
         )
         return changes if len(changes) <= _MOST_PHASES else ()
 
-    def _closest(self, peak_at: int) -> tuple[list[int], int]:
-        """The beginnings of stretches, and the tolerance inside of them, close to the smallest possible."""
-        starts = self._starts(peak_at, 0)
-        too_little, within_bytes, most_bytes = 0, 0, max(accumulate(self._bytes, initial=0))
-        while starts is None:
-            too_little, within_bytes = within_bytes, within_bytes * 2 or 1 + most_bytes // _FINEST
-            starts = self._starts(peak_at, within_bytes)
-        for _ in range(_REFINEMENTS if within_bytes else 0):
-            middle = (too_little + within_bytes) // 2
-            finer = self._starts(peak_at, middle)
-            if finer is None:
-                too_little = middle
-            else:
-                starts, within_bytes = finer, middle
-        return starts, within_bytes
+    def _starts(self, peak_at: int) -> list[int]:
+        """The beginnings of stretches of one length; the peak begins another, and so does the last moment."""
+        count = len(self._bytes)
+        return sorted({*range(0, count, -(-count // (MOST_POINTS - 2))), peak_at, count - 1})
 
-    def _starts(self, peak_at: int, within_bytes: int) -> list[int] | None:
-        """The beginnings of stretches in which no component varies by more; None if they are too many."""
-        values, low, high = ([0] * len(_KINDS) for _ in range(3))
-        starts = [0]
-        for moment, (kind, change) in enumerate(zip(self._kinds, self._bytes, strict=True)):
-            if not change:
-                continue
-            value = values[kind] = values[kind] + change
-            if value < low[kind]:
-                low[kind] = value
-            elif value > high[kind]:
-                high[kind] = value
-            if high[kind] - low[kind] > within_bytes or moment == peak_at:
-                starts.append(moment)
-                low, high = values[:], values[:]
-                if len(starts) >= MOST_POINTS:
-                    return None
-        last = len(self._bytes) - 1
-        if starts[-1] != last:
-            starts.append(last)
-        return starts
-
-    def _shown(self, starts: list[int], peak_at: int) -> list[int]:
-        """The moment of each stretch with the largest total; the peak for its stretch."""
-        shown = []
-        total = 0
-        for start, end in zip(starts, [*starts[1:], len(self._bytes)], strict=True):
-            best, most = start, -1
+    def _fullest(self, starts: list[int], peak_at: int) -> Iterator[list[int]]:
+        """What each component held at the fullest moment of each stretch; at the peak in the peak's."""
+        held, total = [0] * len(_KINDS), 0
+        for start, end in pairwise([*starts, len(self._bytes)]):
+            most = -1
             for moment in range(start, end):
+                held[self._kinds[moment]] += self._bytes[moment]
                 total += self._bytes[moment]
                 if total > most and (start != peak_at or moment == start):
-                    best, most = moment, total
-            shown.append(best)
-        return shown
-
-    def _values_at(self, moments: list[int]) -> Iterator[list[int]]:
-        values = [0] * len(_KINDS)
-        done = 0
-        for moment in moments:
-            for at in range(done, moment + 1):
-                values[self._kinds[at]] += self._bytes[at]
-            done = moment + 1
-            yield values[:]
+                    most, fullest = total, held[:]
+            yield fullest
