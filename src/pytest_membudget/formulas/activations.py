@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .decoder import Attention, FeedForward, Layer
+from .decoder import Shape
 from .model_states import TYPE_BYTES, is_adapted
 from .ranks import Rank, expert_tensor_degree
 
@@ -43,24 +43,24 @@ def element_type(rank: Rank) -> int:
     return 2 if rank.is_megatron or kind == "fp8" else TYPE_BYTES[kind]
 
 
-def kept_of(layer: Layer, rank: Rank) -> Kept:
+def kept_of(layer: Shape, rank: Rank) -> Kept:
     """What ``layer`` keeps of one micro-batch."""
-    tokens, size, hidden = tokens_of(rank), element_type(rank), rank.decoder.hidden
+    tokens, size, hidden = tokens_of(rank), element_type(rank), rank.decoder.shape.hidden
     tensor = rank.job.degrees.tensor_parallel_degree
     rows = tensor if rank.job.degrees.sequence_parallel else 1
     whole_rows = _norms(layer, hidden, rank) + _inputs(layer, hidden, rank)
-    split = _attention(layer.attention, rank) + _block(layer.block, rank)
+    split = _attention(layer, rank) + _block(layer, rank)
     products = _products(layer, rank)
-    attended = size * layer.attention.heads * layer.attention.value_dim / tensor
+    attended = size * layer.heads * layer.value_dim / tensor
     return Kept(
-        tokens * (whole_rows / rows + split / tensor + _experts(layer.block, rank) / rows),
+        tokens * (whole_rows / rows + split / tensor + _experts(layer, rank) / rows),
         tokens * _scores(layer, rank) / tensor,
         tokens * size * hidden / rows,
         tokens * (size * hidden / rows + attended + products / 2),
     )
 
 
-def _norms(layer: Layer, hidden: int, rank: Rank) -> float:
+def _norms(layer: Shape, hidden: int, rank: Rank) -> float:
     """Inputs of the norms, and a byte a number of the dropouts' masks.
 
     RMSNorm written in operators, as transformers, torchtune and torchtitan of 2024 have it, keeps its input
@@ -74,10 +74,10 @@ def _norms(layer: Layer, hidden: int, rank: Rank) -> float:
     return layer.norms * one * hidden + (2 * hidden if layer.dropout else 0)
 
 
-def _inputs(layer: Layer, hidden: int, rank: Rank) -> float:
+def _inputs(layer: Shape, hidden: int, rank: Rank) -> float:
     """The norms' outputs, which the first linears keep."""
     attention = linear_type(("q_proj", "k_proj", "v_proj", "q_a_proj"), rank)
-    has_dense = not layer.block.count or layer.block.shared
+    has_dense = not layer.experts or layer.shared_intermediate
     return hidden * (attention + (linear_type(("gate_proj", "up_proj"), rank) if has_dense else 0))
 
 
@@ -92,44 +92,45 @@ def linear_type(names: tuple[str, ...], rank: Rank) -> int:
     return 1 if rank.is_megatron and rank.job.model.values.get("fp8-format") else element_type(rank)
 
 
-def _attention(attention: Attention, rank: Rank) -> float:
+def _attention(layer: Shape, rank: Rank) -> float:
     """Queries, keys, values and the output, which the last linear keeps too."""
-    size, latent = element_type(rank), attention.latent
-    found = size * (attention.heads + attention.kv_heads) * attention.head_dim
-    found += size * attention.kv_heads * attention.value_dim
+    size = element_type(rank)
+    found = size * (layer.heads + layer.kv_heads) * layer.head_dim
+    found += size * layer.kv_heads * layer.value_dim
     output = size if rank.job.attention not in UNFUSED else linear_type(("o_proj",), rank)
-    found += output * attention.heads * attention.value_dim
-    if latent is not None:  # each narrow projection's output, and its norm's
-        found += 2 * size * (latent.kv_rank + (latent.query_rank or 0)) + size * latent.rope_dim
-    return found
+    found += output * layer.heads * layer.value_dim
+    # of latent attention each narrow projection's output, and its norm's
+    return found + 2 * size * (layer.kv_rank + layer.query_rank) + size * layer.rope_dim
 
 
-def _block(block: FeedForward, rank: Rank) -> float:
-    return _of_width(block.shared if block.count else block.intermediate, block, rank)
+def _block(layer: Shape, rank: Rank) -> float:
+    return _of_width(layer.shared_intermediate if layer.experts else layer.width, layer, rank)
 
 
-def _of_width(width: int, block: FeedForward, rank: Rank) -> float:
+def _of_width(width: int, layer: Shape, rank: Rank) -> float:
     """Gate, up, the activation and the product; without a gate the activation's input and output.
 
     Compiled code computes the activation again.
     """
     size, last = element_type(rank), linear_type(("down_proj",), rank)
-    before = 1 if not block.gated else 2 if rank.job.compiled else 3
+    before = 1 if not layer.gated else 2 if rank.job.compiled else 3
     return width * (before * size + last)
 
 
-def _experts(block: FeedForward, rank: Rank) -> float:
+def _experts(layer: Shape, rank: Rank) -> float:
     """Tokens evenly over experts: each one's copies on their way in and out, and the blocks' own."""
-    if not block.count:
+    if not layer.experts:
         return 0
-    size, hidden = element_type(rank), rank.decoder.hidden
+    size, hidden = element_type(rank), layer.hidden
     split = expert_tensor_degree(rank)
     gathered = split if rank.job.degrees.sequence_parallel else 1
-    one = 2 * size * hidden + _of_width(block.intermediate, block, rank) / split
-    return block.per_token * gathered * one + 4 * 2 * block.count  # the router's logits and shares in fp32
+    one = 2 * size * hidden + _of_width(layer.width, layer, rank) / split
+    return (
+        layer.experts_per_token * gathered * one + 4 * 2 * layer.experts
+    )  # the router's logits and shares in fp32
 
 
-def _scores(layer: Layer, rank: Rank) -> float:
+def _scores(layer: Shape, rank: Rank) -> float:
     """A token's row of scores a head: the softmax's output, with dropout its mask and result too.
 
     transformers' eager attention has its softmax in fp32 and a copy in 16 bits; Megatron-LM's kernel does
@@ -140,13 +141,12 @@ def _scores(layer: Layer, rank: Rank) -> float:
     size = element_type(rank)
     one = 2 * size + 1 if layer.dropout else size
     wide = 4 if size == 2 and not rank.is_megatron else 0
-    return layer.attention.heads * rank.job.sequence * (one + wide)
+    return layer.heads * rank.job.sequence * (one + wide)
 
 
-def _products(layer: Layer, rank: Rank) -> float:
+def _products(layer: Shape, rank: Rank) -> float:
     """Results of a layer's linears, a token."""
-    attention, block, tensor = layer.attention, layer.block, rank.job.degrees.tensor_parallel_degree
-    width = block.intermediate * (block.per_token if block.count else 1) + block.shared
-    heads = attention.heads * attention.head_dim + attention.cached
-    split = heads + (block.matrices - 1) * width
-    return element_type(rank) * (split / tensor + 2 * rank.decoder.hidden)
+    width = layer.width * (layer.experts_per_token if layer.experts else 1) + layer.shared_intermediate
+    split = layer.heads * layer.head_dim + layer.cached + (layer.matrices - 1) * width
+    tensor = rank.job.degrees.tensor_parallel_degree
+    return element_type(rank) * (split / tensor + 2 * layer.hidden)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..errors import UsageMistake
 from ..user_input.nodes import nearest
 from .decoder import Decoder
-from .shapes import DEFAULTS, read_shape
+from .shapes import read_shape
 
 Values = Mapping[str, Any]
 
@@ -215,4 +215,4 @@ def read_config(config: Values, where: str = "config.json") -> Decoder:
     shape = {name: values[key] for key, name in _NAMES.items() if key in values} | dict(shape_of(values))
     if not shape["intermediate"]:
         shape["intermediate"] = 4 * shape["hidden"]
-    return read_shape({key: value for key, value in shape.items() if value != DEFAULTS[key]}, where)
+    return read_shape(shape, where)

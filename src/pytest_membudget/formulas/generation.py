@@ -21,7 +21,7 @@ def generated(rank: Rank, states: States) -> tuple[Moment, ...]:
     longest = _cache_bytes(rank, every)
     # a longer copy of one layer's keys and values is made before the old one goes
     copied = 0 if is_static else longest / sum(rank.layers.values())
-    logits = job.micro_batch * rank.decoder.vocab * (size + 4) if rank.is_last else 0
+    logits = job.micro_batch * rank.decoder.shape.vocab * (size + 4) if rank.is_last else 0
     forward = max(_working_bytes(rank, generation.prompt), logits)
     return (
         Moment("the prompt", {**held, ACTIVATIONS: prompt, TEMPORARIES: forward}),
@@ -32,21 +32,17 @@ def generated(rank: Rank, states: States) -> tuple[Moment, ...]:
 def _cache_bytes(rank: Rank, tokens: int) -> float:
     """Keys and values of ``tokens`` a sequence, in all layers."""
     tensor, size = rank.job.degrees.tensor_parallel_degree, element_type(rank)
-    one = sum(
-        number * layer.attention.cached / min(tensor, layer.attention.kv_heads)
-        for layer, number in rank.layers.items()
-    )
+    one = sum(number * layer.cached / min(tensor, layer.kv_heads) for layer, number in rank.layers.items())
     return rank.job.micro_batch * tokens * size * one
 
 
 def _working_bytes(rank: Rank, tokens: int) -> float:
     """A layer's forward: the hidden states, their norm, and the widest block's linears."""
-    job, hidden, size = rank.job, rank.decoder.hidden, element_type(rank)
+    job, hidden, size = rank.job, rank.decoder.shape.hidden, element_type(rank)
     tensor, most = job.degrees.tensor_parallel_degree, 0.0
     for layer in rank.layers:
-        block, attention = layer.block, layer.attention
-        width = block.matrices * (block.intermediate * (block.per_token or 1) + block.shared)
-        heads = 2 * attention.heads * attention.head_dim + attention.cached
-        scores = 2 * attention.heads * tokens if job.attention in UNFUSED else 0
+        width = layer.matrices * (layer.width * (layer.experts_per_token or 1) + layer.shared_intermediate)
+        heads = 2 * layer.heads * layer.head_dim + layer.cached
+        scores = 2 * layer.heads * tokens if job.attention in UNFUSED else 0
         most = max(most, (max(width, heads + scores)) / tensor)
     return job.micro_batch * tokens * size * (2 * hidden + most)

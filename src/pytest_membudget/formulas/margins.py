@@ -56,5 +56,5 @@ def kinds_of(job: Job) -> Iterator[str]:
         yield "one GPU"
     if job.adapter is not None:
         yield "adapters"
-    if decoder_of(job.model).is_mixture:
+    if any(layer.experts for layer in decoder_of(job.model).layers):
         yield "mixture of experts" if is_megatron else "sharded"

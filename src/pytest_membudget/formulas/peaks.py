@@ -119,9 +119,9 @@ def _kept_bytes(rank: Rank) -> float:
         one = _kept_of_layer(kept_of(layer, rank), rank.job)
         found += one * (min(number, 2) if offloads else number)  # one that runs, and one on its way
     size, rows = element_type(rank), _rows(rank)
-    if rank.is_first and rank.decoder.dropout:
-        found += tokens_of(rank) * rank.decoder.hidden / rows
-    ends = 2 * size * tokens_of(rank) * rank.decoder.hidden / rows if rank.is_last else 0
+    if rank.is_first and rank.decoder.shape.dropout:
+        found += tokens_of(rank) * rank.decoder.shape.hidden / rows
+    ends = 2 * size * tokens_of(rank) * rank.decoder.shape.hidden / rows if rank.is_last else 0
     return found * rank.in_flight + ends
 
 
@@ -217,7 +217,7 @@ def _buffer_bytes(rank: Rank, states: States) -> float:
 def _head_gradient_bytes(rank: Rank, states: States) -> float:
     if not rank.is_last or rank.job.adapter is not None or _is_offloaded(rank):
         return 0
-    names = ("embedding",) if rank.decoder.tied else ("head",)
+    names = ("embedding",) if rank.decoder.shape.tied else ("head",)
     head = sum(part.elements for part in end_parts(rank) if part.tensor.name in names)
     return min(states.gradients, gradient_type(rank) * head)
 
@@ -231,7 +231,7 @@ def _loss_bytes(rank: Rank) -> float:
     if not rank.is_last:
         return 0
     tensor, loss = rank.job.degrees.tensor_parallel_degree, rank.job.loss
-    logits = tokens_of(rank) * rank.decoder.vocab / tensor
+    logits = tokens_of(rank) * rank.decoder.shape.vocab / tensor
     if rank.is_megatron:
         return logits * (2 + 4)
     return logits * (element_type(rank) + 3 * 4) / (loss.chunks if loss.kind == "chunked" else 1)
@@ -252,7 +252,7 @@ def _teacher_bytes(rank: Rank) -> tuple[float, float]:
     )
     layer = sum(part.elements for part in layer_parts(Rank(job, teacher, 0), teacher.layers[-1]))
     gathered = _GATHERED_LAYERS * size * layer if shards > 1 else 0
-    logits = tokens_of(rank) * teacher.vocab * (size + 4)
+    logits = tokens_of(rank) * teacher.shape.vocab * (size + 4)
     chunks = job.loss.chunks if job.loss.kind == "chunked" else 1
     whole = size * parameter_count(teacher) / (shards * degrees.tensor_parallel_degree)
     return whole + gathered, logits / chunks

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..scenarios.job import Job
-from .decoder import Decoder, Layer, Tensor, end_tensors, tensors_of
+from .decoder import Decoder, Shape, Tensor, end_tensors, tensors_of
 
 #: What only Megatron-LM's arguments say, and formulas read.
 _FIRST, _LAST = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"
@@ -42,7 +42,7 @@ class Rank:
         return self.job.degrees.gpus // self.job.degrees.pipeline_parallel_degree
 
     @property
-    def layers(self) -> Counter[Layer]:
+    def layers(self) -> Counter[Shape]:
         """Its layers; with several chunks a rank those of all of them."""
         counts = layers_of_stages(self.job, len(self.decoder.layers))
         first = sum(counts[: self.stage])
@@ -97,17 +97,19 @@ def parts_of(rank: Rank) -> Iterator[Part]:
     yield from end_parts(rank)
 
 
-def layer_parts(rank: Rank, layer: Layer, number: int = 1) -> Iterator[Part]:
+def layer_parts(rank: Rank, layer: Shape, number: int = 1) -> Iterator[Part]:
     """Those of ``number`` layers like ``layer``."""
-    for tensor in tensors_of(layer, rank.decoder.hidden):
-        yield _part(rank, tensor, number, layer.attention.kv_heads)
+    for tensor in tensors_of(layer):
+        yield _part(rank, tensor, number, layer.kv_heads)
 
 
 def end_parts(rank: Rank) -> Iterator[Part]:
     """Those of embedding, final norm and head; the last stage has a copy of a tied embedding."""
-    for tensor in end_tensors(rank.decoder):
+    for tensor in end_tensors(rank.decoder.shape):
         if tensor.part == "embedding":
-            is_here = rank.is_first or (rank.is_last and rank.decoder.tied and tensor.name == "embedding")
+            is_here = rank.is_first or (
+                rank.is_last and rank.decoder.shape.tied and tensor.name == "embedding"
+            )
         else:
             is_here = rank.is_last
         if is_here:

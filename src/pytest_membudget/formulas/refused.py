@@ -27,12 +27,12 @@ def mistakes_in(job: Job) -> Iterator[tuple[str, str]]:
     yield from _of_the_experts(job, decoder)
     if job.teacher is not None:
         try:
-            vocab = decoder_of(job.teacher).vocab
+            vocab = decoder_of(job.teacher).shape.vocab
         except UsageMistake as error:
             yield "teacher", str(error)
         else:
-            if vocab != decoder.vocab:
-                what = f"its vocabulary is {vocab}, the model's {decoder.vocab}"
+            if vocab != decoder.shape.vocab:
+                what = f"its vocabulary is {vocab}, the model's {decoder.shape.vocab}"
                 yield "teacher", f"{what}: their logits cannot be compared"
     if job.optimizer.in_backward and job.accumulation > 1:
         yield "accumulation", "with in_backward each micro-batch is a step; leave one of them out"
@@ -40,12 +40,9 @@ def mistakes_in(job: Job) -> Iterator[tuple[str, str]]:
 
 def _of_the_layout(job: Job, decoder: Decoder) -> Iterator[tuple[str, str]]:
     degrees = job.degrees
-    for heads in sorted({layer.attention.heads for layer in decoder.layers}):
-        if heads % degrees.tensor_parallel_degree:
-            yield (
-                "tensor_parallel_degree",
-                f"{degrees.tensor_parallel_degree} does not divide the {heads} heads",
-            )
+    heads = decoder.shape.heads
+    if heads % degrees.tensor_parallel_degree:
+        yield "tensor_parallel_degree", f"{degrees.tensor_parallel_degree} does not divide the {heads} heads"
     stages, layers = degrees.pipeline_parallel_degree * degrees.virtual_stages, len(decoder.layers)
     if stages > layers:
         yield "pipeline_parallel_degree", f"{stages} stages, and the model has {layers} layers"
@@ -53,13 +50,12 @@ def _of_the_layout(job: Job, decoder: Decoder) -> Iterator[tuple[str, str]]:
 
 def _of_the_experts(job: Job, decoder: Decoder) -> Iterator[tuple[str, str]]:
     degree = job.degrees.expert_parallel_degree
-    counts = {layer.block.count for layer in decoder.layers if layer.block.count}
-    if degree > 1 and not counts:
+    count = decoder.shape.experts
+    if degree > 1 and not count:
         yield "expert_parallel_degree", f"{degree}, and the model has no experts"
         return
-    for count in sorted(counts):
-        if count % degree:
-            yield "expert_parallel_degree", f"{degree} does not divide the {count} experts"
+    if count % degree:
+        yield "expert_parallel_degree", f"{degree} does not divide the {count} experts"
     ranks = job.degrees.gpus // job.degrees.pipeline_parallel_degree
     if ranks % degree:
         yield "expert_parallel_degree", f"{degree} does not divide the {ranks} ranks of a stage"

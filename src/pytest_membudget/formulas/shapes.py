@@ -3,146 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from ..errors import UsageMistake
 from ..user_input.nodes import nearest
-from .decoder import Attention, Decoder, FeedForward, Latent, Layer
+from .decoder import Decoder, Shape
 
-#: Every key with what it is where it is not written; those without a default here are ``_REQUIRED``.
-DEFAULTS: Final[Mapping[str, Any]] = {
-    "hidden": 0, "layers": 0, "heads": 0, "vocab": 0, "intermediate": 0, "kv_heads": None, "head_dim": None,
-    "value_dim": None, "gated": True, "norm": "rms", "norms": 2, "final_norm": True, "tied": False,
-    "head_bias": False, "positions": 0, "embedding_dim": 0, "qkv_bias": False, "output_bias": False,
-    "mlp_bias": False, "qk_norm": None, "sinks": False, "dropout": False, "experts": 0,
-    "experts_per_token": 0, "expert_intermediate": 0, "shared_intermediate": 0, "shared_gate": False,
-    "router_bias": False, "expert_bias": False, "dense_layers": 0, "expert_layers": None,
-    "dense_intermediate": None, "query_rank": None, "kv_rank": None, "rope_dim": None, "nope_dim": None,
-}  # fmt: skip
+#: Every key with what it is where it is not written.
+_DEFAULTS: Final[Mapping[str, Any]] = {one.name: one.default for one in fields(Shape)}
 _REQUIRED: Final = ("hidden", "layers", "heads", "vocab")
-_WORDS: Final[Mapping[str, tuple[Any, ...]]] = {
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "norm": ("rms", "layer", "layer_without_weight"),
-    "qk_norm": (None, "head", "projection", "unweighted"),
+    "qk_norm": ("head", "projection", "unweighted"),
 }
 _LATENT: Final = ("kv_rank", "rope_dim", "nope_dim")
 
 
 def read_shape(shape: Mapping[str, Any], where: str = "model.shape") -> Decoder:
-    """The decoder of ``shape``: ``_REQUIRED`` keys, and those of ``DEFAULTS`` that differ.
+    """The decoder of ``shape``: ``_REQUIRED`` keys, and others that differ; None is what is not written.
 
     ``dense_layers`` are the first ones, before those with experts; ``kv_rank``, ``rope_dim`` and ``nope_dim``
     make latent attention. Raises ``UsageMistake`` for an unknown or missing key and for a wrong value.
     """
-    for key, value in shape.items():
+    given = {key: value for key, value in shape.items() if value is not None}
+    for key, value in given.items():
         _check(key, value, where)
-    missing = [key for key in _REQUIRED if not shape.get(key)]
+    missing = [key for key in _REQUIRED if not given.get(key)]
     if missing:
         raise UsageMistake(f"{where}: {' and '.join(missing)} is missing; a shape has {', '.join(_REQUIRED)}")
-    values = {**DEFAULTS, **shape}
-    attention = _attention(values, where)
-    dense = _layer(values, attention, _dense(values))
-    has_experts = _with_experts(values)
-    if not all(has_experts) and not dense.block.intermediate:
+    if given.get("expert_layers") is not None:
+        given["expert_layers"] = tuple(given["expert_layers"])
+    whole = _with_attention(Shape(**given), where)
+    width = whole.dense_intermediate or whole.intermediate
+    dense = replace(whole, intermediate=width, experts=0, experts_per_token=0, shared_intermediate=0)
+    has_experts = _with_experts(whole, where)
+    if not all(has_experts) and not width:
         raise UsageMistake(f"{where}: intermediate is missing; write the width of the feed-forward block")
-    sparse = _layer(values, attention, _experts(values, where)) if any(has_experts) else dense
-    return Decoder(
-        values["hidden"],
-        tuple(sparse if is_sparse else dense for is_sparse in has_experts),
-        values["vocab"],
-        values["tied"],
-        values["positions"],
-        values["embedding_dim"],
-        values["head_bias"],
-        values["final_norm"],
-    )
+    return Decoder(whole, tuple(whole if is_sparse else dense for is_sparse in has_experts))
 
 
 def _check(key: str, value: Any, where: str) -> None:
-    if key not in DEFAULTS:
-        near = nearest(key, tuple(DEFAULTS))
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(DEFAULTS)}"
+    if key not in _DEFAULTS:
+        near = nearest(key, tuple(_DEFAULTS))
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(_DEFAULTS)}"
         raise UsageMistake(f"{where}.{key} is not known; {hint}")
-    usual = DEFAULTS[key]
     if key in _WORDS:
-        is_right, wanted = value in _WORDS[key], " or ".join(map(str, _WORDS[key]))
+        is_right, wanted = value in _WORDS[key], " or ".join(_WORDS[key])
     elif key == "expert_layers":
-        is_right, wanted = value is None or isinstance(value, (list, tuple)), "a list of layers' numbers"
-    elif isinstance(usual, bool):
+        is_right, wanted = isinstance(value, (list, tuple)), "a list of layers' numbers"
+    elif isinstance(_DEFAULTS[key], bool):
         is_right, wanted = isinstance(value, bool), "true or false"
     else:
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        is_right, wanted = is_number or (usual is None and value is None), "a whole number"
+        is_right = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        wanted = "a whole number"
     if not is_right:
         raise UsageMistake(f"{where}.{key} is {value!r}; write {wanted}")
 
 
-def _attention(values: Mapping[str, Any], where: str) -> Attention:
-    heads, latent = values["heads"], _latent(values, where)
-    kv_heads = heads if latent else values["kv_heads"] or heads
+def _with_attention(shape: Shape, where: str) -> Shape:
+    """``shape`` with the heads' sizes that it does not say."""
+    lacking = [key for key in _LATENT if not getattr(shape, key)]
+    if 0 < len(lacking) < len(_LATENT):
+        raise UsageMistake(f"{where}: latent attention lacks {' and '.join(lacking)}")
+    heads = shape.heads
+    kv_heads = heads if shape.kv_rank else shape.kv_heads or heads
     if heads % kv_heads:
         raise UsageMistake(f"{where}.kv_heads is {kv_heads}; write a number that divides the {heads} heads")
-    if latent is None and values["head_dim"] is None and values["hidden"] % heads:
-        raise UsageMistake(f"{where}: {values['hidden']} is no multiple of {heads} heads; write head_dim")
-    width = latent.nope_dim + latent.rope_dim if latent else values["head_dim"] or values["hidden"] // heads
-    norm = values["qk_norm"]
-    return Attention(
-        heads,
-        kv_heads,
-        width,
-        values["value_dim"] or width,
-        values["qkv_bias"],
-        values["output_bias"],
-        norm if norm != "unweighted" else None,
-        values["norm"] == "layer",
-        values["sinks"],
-        latent,
-    )
+    if not shape.kv_rank and not shape.head_dim and shape.hidden % heads:
+        raise UsageMistake(f"{where}: {shape.hidden} is no multiple of {heads} heads; write head_dim")
+    width = shape.nope_dim + shape.rope_dim if shape.kv_rank else shape.head_dim or shape.hidden // heads
+    return replace(shape, kv_heads=kv_heads, head_dim=width, value_dim=shape.value_dim or width)
 
 
-def _latent(values: Mapping[str, Any], where: str) -> Latent | None:
-    written = [key for key in _LATENT if values[key] is not None]
-    if not written:
-        return None
-    if len(written) < len(_LATENT):
-        lacking = " and ".join(key for key in _LATENT if key not in written)
-        raise UsageMistake(f"{where}: latent attention lacks {lacking}")
-    return Latent(values["kv_rank"], values["rope_dim"], values["nope_dim"], values["query_rank"])
-
-
-def _with_experts(values: Mapping[str, Any]) -> list[bool]:
-    layers, written = values["layers"], values["expert_layers"]
-    if not values["experts"]:
-        return [False] * layers
-    return [
-        number in written if written is not None else number >= values["dense_layers"]
-        for number in range(layers)
+def _with_experts(shape: Shape, where: str) -> list[bool]:
+    """For each layer whether it has experts."""
+    count, chosen, written = shape.experts, shape.experts_per_token, shape.expert_layers
+    if not count:
+        return [False] * shape.layers
+    found = [
+        number in written if written is not None else number >= shape.dense_layers
+        for number in range(shape.layers)
     ]
-
-
-def _dense(values: Mapping[str, Any]) -> FeedForward:
-    width = values["dense_intermediate"] or values["intermediate"]
-    return FeedForward(width, values["gated"], values["mlp_bias"])
-
-
-def _experts(values: Mapping[str, Any], where: str) -> FeedForward:
-    count, chosen, width = values["experts"], values["experts_per_token"], values["expert_intermediate"]
-    if not chosen or not width or chosen > count:
+    if any(found) and (not chosen or not shape.expert_intermediate or chosen > count):
         raise UsageMistake(
             f"{where}: {count} experts need experts_per_token (at most {count}) and expert_intermediate"
         )
-    return FeedForward(
-        width,
-        values["gated"],
-        values["expert_bias"],
-        count,
-        chosen,
-        values["shared_intermediate"],
-        values["shared_gate"],
-        values["router_bias"],
-        values["mlp_bias"],
-    )
-
-
-def _layer(values: Mapping[str, Any], attention: Attention, block: FeedForward) -> Layer:
-    vectors = {"rms": 1, "layer": 2, "layer_without_weight": 0}[values["norm"]]
-    return Layer(attention, block, values["norms"], vectors, values["dropout"])
+    return found

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ..formulas.decoder import Shape
 from .parts import Decoder
-from .shape import Shape
 from .tensor_plans import llama_plan
 
 #: Llama 3's (arXiv:2407.21783, table 3).

@@ -14,13 +14,14 @@ from torch.distributed.pipelining import (
     ScheduleInterleaved1F1B,
 )
 
+from ..formulas.decoder import Shape
 from ..scenarios.job import Job
 from .layout import built, laid_out, shared_out
 from .llama import Llama, next_token_loss
 from .optimizers import optimizer_class
 from .parts import Decoder
 from .program import STEPS, TYPES
-from .shape import Shape, shape_of
+from .shape import shape_of
 
 
 def train_stages(job: Job, mesh: DeviceMesh) -> None:

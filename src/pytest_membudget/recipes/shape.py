@@ -1,28 +1,11 @@
-"""The sizes of the plain Llama, from whatever says them; imports no torch."""
+"""The shape of the plain Llama, from whatever says it; imports no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..errors import UsageMistake
-from ..formulas.decoder import Decoder
+from ..formulas.decoder import Decoder, Shape
 from ..formulas.sources import decoder_of
 from ..scenarios.job import Model
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Sizes of a Llama."""
-
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocab: int
-    tied: bool = False
-    qkv_bias: bool = False
 
 
 def shape_of(model: Model) -> Shape:
@@ -34,39 +17,27 @@ def shape_of(model: Model) -> Shape:
         raise UsageMistake(
             f"{model.name} has {what}, and implementation: plain is a Llama; write another one"
         )
-    attention, block = decoder.layers[0].attention, decoder.layers[0].block
-    return Shape(
-        decoder.hidden,
-        len(decoder.layers),
-        attention.heads,
-        attention.kv_heads,
-        attention.head_dim,
-        block.intermediate,
-        decoder.vocab,
-        decoder.tied,
-        attention.qkv_bias,
-    )
+    return decoder.layers[0]
 
 
 def _others(decoder: Decoder) -> list[str]:
     """What ``decoder`` has and a Llama has not, in words."""
-    layer = decoder.layers[0]
-    attention, block = layer.attention, layer.block
+    shape = decoder.layers[0]
     found = {
-        "layers of two kinds": any(one != layer for one in decoder.layers),
-        "learned positions": decoder.positions,
-        "a projected embedding": decoder.embedding_dim not in (0, decoder.hidden),
-        "a bias on its head": decoder.head_bias,
-        "no final norm": not decoder.final_norm,
-        "latent attention": attention.latent,
-        "norms on queries and keys": attention.qk_norm,
-        "attention sinks": attention.sinks,
-        "a bias on attention's output": attention.output_bias,
-        "values of another width": attention.value_dim != attention.head_dim,
-        "experts": block.count,
-        "biases in its feed-forward block": block.bias,
-        "a feed-forward block without a gate": not block.gated,
-        "other norms": layer.norms != 2 or layer.norm_vectors != 1,
-        "dropout": layer.dropout,
+        "layers of two kinds": any(one != shape for one in decoder.layers),
+        "learned positions": shape.positions,
+        "a projected embedding": shape.embedding_dim not in (0, shape.hidden),
+        "a bias on its head": shape.head_bias,
+        "no final norm": not shape.final_norm,
+        "latent attention": shape.kv_rank,
+        "norms on queries and keys": shape.qk_norm not in (None, "unweighted"),
+        "attention sinks": shape.sinks,
+        "a bias on attention's output": shape.output_bias,
+        "values of another width": shape.value_dim != shape.head_dim,
+        "experts": shape.experts,
+        "biases in its feed-forward block": shape.mlp_bias,
+        "a feed-forward block without a gate": not shape.gated,
+        "other norms": shape.norms != 2 or shape.norm != "rms",
+        "dropout": shape.dropout,
     }
     return [name for name, is_there in found.items() if is_there]
