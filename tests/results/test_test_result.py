@@ -107,7 +107,7 @@ def test_a_report_of_host_memory_has_no_host_of_its_own():
 
 
 def test_the_json_form_gives_the_same_value_back():
-    timeline = Timeline((0, 3), {"activations": (0, 4)}, 3, 0, ((1, "forward"),))
+    timeline = Timeline((0, 3), {"activations": (0, 4)}, 3, ((1, "forward"),))
     full = MemoryReport(
         "traced",
         "reserved",
