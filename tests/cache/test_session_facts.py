@@ -27,7 +27,7 @@ from pytest_membudget.devices.stand_in.building import Built
 from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.gate import estimators
 from pytest_membudget.results.answer import Request
-from pytest_membudget.worker.client.order import STAND_IN
+from pytest_membudget.worker.protocol import STAND_IN
 
 STARTED = Invocation([], "/project", "/project")
 

@@ -13,7 +13,6 @@ def shown_run():
     from pytest_membudget.hardware.gpus import find_gpu
 
     names = {"made_for": made_for, "find_gpu": find_gpu, "torch": torch, "os": os}
-    names["order"] = {"gpu": "H100-80GB"}
     exec(textwrap.dedent(contract.__doc__.partition("::\n")[2]), names)
     return names["report"].peak.allocated_bytes
 

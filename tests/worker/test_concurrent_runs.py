@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pytest_membudget.results.answer import TRACED, Answer, Request
-from pytest_membudget.worker.protocol import Channel, Task
+from pytest_membudget.worker.protocol import RESULT, Channel, Message, Task
 from pytest_membudget.worker.server import concurrent_runs
 from pytest_membudget.worker.server.child_process import Child, SessionGone
 from pytest_membudget.worker.server.concurrent_runs import ConcurrentRuns
@@ -41,9 +41,9 @@ class Served:
 
         def listen():
             while len(said) < len(keys):
-                message = self.session.receive(30)
-                if message["event"] == "result":
-                    said[keys[message["number"]]] = Answer.from_json(message)
+                message = Message.from_json(self.session.receive(30))
+                if message.event == RESULT:
+                    said[keys[message.number]] = message.answer
             self.session.close()
 
         thread = threading.Thread(target=listen)

@@ -28,7 +28,7 @@ DEVICE = """
 
     taken = []
 
-    def made_for(order):
+    def made_for(gpu):
         return Counting()
 
     class Counting(contract.Device):

@@ -2,7 +2,7 @@
 
 A run of one test, as a worker makes it::
 
-    device = made_for(order)  # of ``real.device`` or ``stand_in.device``
+    device = made_for(find_gpu("H100-80GB"))  # of ``real.device`` or ``stand_in.device``
     device.install()  # before torch is used
     ...  # the session's tests are collected; then in a child process for each test:
     device.begin(find_gpu("H100-80GB"), limited=True)
@@ -15,7 +15,7 @@ A run of one test, as a worker makes it::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,8 @@ class Device(ABC):
     def install(self) -> None:
         """Make the device available to torch, before any code of the user is imported."""
 
-    def become(self, order: Mapping[str, Any]) -> None:
-        """In a copy of the process that has installed it: be the device of the worker's ``order``."""
+    def become(self, gpu: Gpu, cards: int) -> None:
+        """In a copy of the process that has installed it: be so many ``cards`` of the kind ``gpu``."""
         raise NotImplementedError
 
     def self_check(self) -> None:  # noqa: B027 - a real card has nothing to check

@@ -22,9 +22,10 @@ from ..results.estimator import Estimator
 from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
 from ..worker.client.measuring import MeasuringEstimator
-from ..worker.client.order import CUDA, Collected, Order, worker_import_path
+from ..worker.client.order import Collected, Order, worker_import_path
 from ..worker.client.template import Template
 from ..worker.client.tracing import TracingEstimator
+from ..worker.protocol import CUDA
 
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 #: Makes the estimator of tests with a body, and what measures them, from their files and what was collected.

@@ -9,12 +9,13 @@ import sys
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..devices.contract import Device
 from ..errors import MembudgetError, UnsupportedTorch
+from ..hardware.gpus import find_gpu
 from .processes import flush_output, leave
-from .protocol import Channel
+from .protocol import FAILED, Channel, Message, Start
 from .server.session_options import flush_each_line, keep_garbage
 
 if TYPE_CHECKING:
@@ -39,88 +40,85 @@ def main_of_worker(read_fd: int, write_fd: int, prepared: Prepared | None = None
     """As ``main``; ``prepared``: in a copy of the template, which has done that."""
     channel = Channel(read_fd, write_fd)
     flush_each_line()
-    status, own, order = 1, os.getpid(), None
+    status, own, start = 1, os.getpid(), None
     try:
-        order = channel.receive()
-        if order is not None:
-            status = _serve(channel, order, prepared)
+        received = channel.receive()
+        if received is not None:
+            start = Start.from_json(received)
+            status = _serve(channel, start, prepared)
     except BrokenPipeError:
         pass  # the session has ended
     except BaseException as error:
         _fail(channel, f"{type(error).__name__} in the worker: {error}\n{traceback.format_exc()}")
     finally:
-        if order is not None and os.getpid() == own:  # not in a process that the test has forked
-            _remove_scratch(order)
+        if start is not None and os.getpid() == own:  # not in a process that the test has forked
+            _remove_scratch(start)
         # at once: threads of autograd's engine may run, and atexit handlers are of libraries of the test's
         leave(status)
 
 
-def _serve(channel: Channel, order: dict[str, Any], prepared: Prepared | None) -> int:
+def _serve(channel: Channel, start: Start, prepared: Prepared | None) -> int:
     try:
         if prepared is None:
-            prepared = prepare(order)
+            prepared = prepare(start)
         else:
-            os.chdir(order["dir"])
-            prepared.device.become(order)
+            os.chdir(start.dir)
+            prepared.device.become(find_gpu(start.gpu), start.cards)
             if prepared.observer is not None:
-                prepared.observer.leave_out(order["scratch"])
+                prepared.observer.leave_out(start.scratch)
     except MembudgetError as error:
         _fail(channel, str(error))
         return 1
-    return _run_session(channel, order, prepared)
+    return _run_session(channel, start, prepared)
 
 
-def prepare(order: dict[str, Any]) -> Prepared:
+def prepare(start: Start) -> Prepared:
     """Import torch and install the device. Raises ``MembudgetError`` where nothing can be estimated."""
     keep_garbage()
-    os.chdir(order["dir"])
+    os.chdir(start.dir)
     observer = None
-    if order["observes"]:  # everything that this process reads from here on, for the cache
+    if start.observes:  # everything that this process reads from here on, for the cache
         from ..cache.observer import Observer
 
-        observer = Observer(order["scratch"])
+        observer = Observer(start.scratch)
         observer.install()
     try:
         import torch  # first: a clear message if it is missing
     except Exception as error:
         what = f"torch cannot be imported ({type(error).__name__}: {error})"
         raise UnsupportedTorch(f"{what}; install torch 2.11 or later") from None
-    if _is_rank(order) and "nccl" in order["backend"]:
+    if start.stack_file and "nccl" in start.backend:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     from ..devices.torch_parts import check_torch
     from .server.self_checks import check_once
 
     check_torch()
-    device: Device = pkgutil.resolve_name(order["device"])(order)
+    device: Device = pkgutil.resolve_name(start.device)(find_gpu(start.gpu))
     device.install()
     check_once(device)
     return Prepared(device, observer)
 
 
-def _remove_scratch(order: dict[str, Any]) -> None:
+def _remove_scratch(start: Start) -> None:
     """Remove the folder of temporary files: the session may be gone. That of all ranks goes with the last."""
-    shutil.rmtree(order["scratch"], ignore_errors=True)
-    if _is_rank(order):
+    shutil.rmtree(start.scratch, ignore_errors=True)
+    if start.stack_file:
         with suppress(OSError):  # others have theirs in it
-            os.rmdir(os.path.dirname(order["scratch"]))
+            os.rmdir(os.path.dirname(start.scratch))
 
 
-def _is_rank(order: dict[str, Any]) -> bool:
-    return "stack_file" in order
-
-
-def _run_session(channel: Channel, order: dict[str, Any], prepared: Prepared) -> int:
+def _run_session(channel: Channel, start: Start, prepared: Prepared) -> int:
     import pytest
 
     from .server.serving import ServingPlugin
 
     kind = ServingPlugin
-    if _is_rank(order):
+    if start.stack_file:
         from .ranks.rank import RankPlugin
 
         kind = RankPlugin
-    plugin = kind(channel, prepared.device, order, prepared.observer)
-    status = pytest.main(order["args"], plugins=[plugin])
+    plugin = kind(channel, prepared.device, start, prepared.observer)
+    status = pytest.main([*start.args], plugins=[plugin])
     if not plugin.served:
         reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"
         _fail(channel, f"{reason}\n{plugin.trouble}".strip())
@@ -129,7 +127,7 @@ def _run_session(channel: Channel, order: dict[str, Any], prepared: Prepared) ->
 
 def _fail(channel: Channel, reason: str) -> None:
     flush_output()  # the session reports the end of the output
-    channel.send({"event": "failed", "reason": reason})
+    channel.send(Message(FAILED, reason=reason).to_json())
 
 
 if __name__ == "__main__":

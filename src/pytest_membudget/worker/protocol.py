@@ -1,4 +1,9 @@
-"""JSON lines between the session and its worker."""
+"""The protocol of a session and its workers: lines of JSON, in this order.
+
+The session sends a ``Start``. The worker says when it begins to import the files, and when it is ready. Then
+the session sends ``Task``s, any number at once, and gets a result of each, the first to end first; now and
+then the worker says that it runs some. It ends when its pipe is closed.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,71 @@ import os
 import select
 import selectors
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..devices.stand_in.ranks.shown_backend import LAUNCHERS
 from ..json_object import JsonObject
-from ..results.answer import Request
+from ..results.answer import Answer, Request
 
-#: The event of a heartbeat: the worker runs tests and watches their time limits.
+#: What makes a worker's device, ``module:function`` of the card.
+STAND_IN: Final = "pytest_membudget.devices.stand_in.device:made_for"
+CUDA: Final = "pytest_membudget.devices.real.device:made_for"
+#: What a worker's message says: it begins to import the test files,
+COLLECTING: Final = "collecting"
+#: has collected them,
+READY: Final = "ready"
+#: runs the test of a rank, in whose process group all are,
+BEGUN: Final = "begun"
+#: runs tests and watches their time limits,
 RUNNING: Final = "running"
+#: has the answer of a task,
+RESULT: Final = "result"
+#: or ends, because it cannot go on.
+FAILED: Final = "failed"
 _CHUNK_BYTES: Final = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Start(JsonObject):
+    """What a worker's process is to be: the session to repeat, the files to collect, the device."""
+
+    args: Sequence[str]
+    """pytest's command line."""
+    dir: str
+    """The folder that pytest was started in."""
+    files: Sequence[str]
+    gpu: str
+    """The card that modules find while they are imported."""
+    timeout: float
+    """Seconds for the start, and for each test."""
+    device: str = STAND_IN
+    """``module:function`` that makes its device."""
+    cards: int = 1
+    """How many cards a process sees."""
+    observes: bool = False
+    """Whether it reports what its tests have read, for the cache of estimates."""
+    processes: int = 1
+    """How many of its tests may run at once."""
+    backend: str = LAUNCHERS
+    """The backend of process groups when measuring; with ``nccl`` each rank needs a CUDA device."""
+    scratch: str = ""
+    """The folder of its temporary files."""
+    stack_file: str = ""
+    """Where a rank writes its stack; empty for a worker that is no rank."""
+    listener: int = -1
+    """Of a template: the socket at which it is asked for copies."""
+    waits: bool = False
+    """Of a template: whether it does nothing until it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRequest(JsonObject):
+    """What a template is asked for: a process with this environment and import path."""
+
+    environment: Mapping[str, str]
+    path: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +85,26 @@ class Task(JsonObject):
 
     number: int
     request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Message(JsonObject):
+    """What a worker sends."""
+
+    event: str
+    """One of the texts above."""
+    number: int = 0
+    """Of the task that has a result."""
+    answer: Answer | None = None
+    """The result; of a worker that is ready, what its device says of itself."""
+    reason: str = ""
+    """Why it has failed."""
+    imported_bytes: int = 0
+    """Device memory that the test files hold since they were imported."""
+    marked: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The node ids of the tests with budgets that it has collected, by file and key."""
+    printed_bytes: int = 0
+    """What the process of a rank had printed before its test began."""
 
 
 class Channel:

@@ -15,17 +15,17 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ..devices.stand_in.environment import CARDS_VARIABLE, INDUCTOR_VARIABLE
 from .__main__ import Prepared, main_of_worker, prepare
 from .processes import leave
-from .protocol import Channel
+from .protocol import Channel, CopyRequest, Start
+from .server.child_process import fork
 
-#: Seconds between two looks whether a copy has ended.
-_INTERVAL: Final = 0.05
 _CHUNK_BYTES: Final = 65536
 #: Descriptors that come with a request: the worker's two pipes, and its output.
 _DESCRIPTORS: Final = 3
@@ -44,14 +44,15 @@ def main(read_fd: int, write_fd: int) -> None:
     environment = dict(os.environ)
     session = Channel(read_fd, write_fd)
     try:
-        order = session.receive()
-        if order is not None:
-            listener = socket.socket(fileno=order["listener"])
+        received = session.receive()
+        if received is not None:
+            start = Start.from_json(received)
+            listener = socket.socket(fileno=start.listener)
             try:
-                if not order["waits"] or _is_asked(session, listener):
-                    _Template(session, listener, environment, prepare(order)).serve()
+                if not start.waits or _is_asked(session, listener):
+                    _Template(session, listener, environment, prepare(start)).serve()
             finally:
-                shutil.rmtree(order["scratch"], ignore_errors=True)  # the session was killed
+                shutil.rmtree(start.scratch, ignore_errors=True)  # the session was killed
     finally:
         leave(1)
 
@@ -77,7 +78,7 @@ class _Template:
         self._path = list(sys.path)
         self._prepared = prepared
         #: the connections by which sessions wait for the ends of their workers
-        self._copies: dict[int, socket.socket] = {}
+        self._waiting: set[socket.socket] = set()
         _import_pytest()
         # the first step of an optimizer does (torch/optim/optimizer.py, 2.13): in each test otherwise
         importlib.import_module("torch._dynamo")
@@ -85,16 +86,8 @@ class _Template:
 
     def serve(self) -> None:
         """Serve requests until the session ends."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._session.read_fd, selectors.EVENT_READ)
-            selector.register(self._listener, selectors.EVENT_READ)
-            while True:
-                ready = [key.fd for key, _ in selector.select(_INTERVAL if self._copies else None)]
-                if self._session.read_fd in ready:
-                    return
-                if ready:
-                    self._answer(self._listener.accept()[0])
-                self._report_ends()
+        while _is_asked(self._session, self._listener):
+            self._answer(self._listener.accept()[0])
 
     def _answer(self, connection: socket.socket) -> None:
         try:
@@ -102,8 +95,8 @@ class _Template:
         except (OSError, ValueError):  # who has asked is gone
             connection.close()
             return
-        added = [folder for folder in request["path"] if folder not in self._path]
-        pid = os.fork() if self._is_fit(request, added) else None
+        added = [folder for folder in request.path if folder not in self._path]
+        pid = fork() if self._is_fit(request, added) else None
         if pid == 0:
             self._become_worker(request, descriptors, connection, added)
         for descriptor in descriptors:
@@ -113,32 +106,33 @@ class _Template:
         if pid is None:
             connection.close()
         else:
-            self._copies[pid] = connection
+            self._waiting.add(connection)
+            threading.Thread(target=self._report_end, args=(pid, connection), daemon=True).start()
 
-    def _is_fit(self, request: Mapping[str, Any], added: list[str]) -> bool:
+    def _is_fit(self, request: CopyRequest, added: list[str]) -> bool:
         """Whether a process of that environment and import path would have imported the same."""
-        kept = [folder for folder in request["path"] if folder in self._path]
-        if kept != self._path or _early(request["environment"]) != _early(self._environment):
+        kept = [folder for folder in request.path if folder in self._path]
+        if kept != self._path or _early(request.environment) != _early(self._environment):
             return False
         return not any(_has_one_of(self._names, folder) for folder in added)
 
     def _become_worker(
-        self, request: Mapping[str, Any], descriptors: list[int], connection: socket.socket, added: list[str]
+        self, request: CopyRequest, descriptors: list[int], connection: socket.socket, added: list[str]
     ) -> NoReturn:
         try:
             os.setsid()
             self._session.close()
-            for one in (self._listener, connection, *self._copies.values()):
+            for one in (self._listener, connection, *self._waiting):
                 one.close()
             read_fd, write_fd, output = descriptors
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.close(output)
-            for name in self._environment.keys() - request["environment"].keys():
+            for name in self._environment.keys() - request.environment.keys():
                 del os.environ[name]
-            for name, value in request["environment"].items() - self._environment.items():
+            for name, value in request.environment.items() - self._environment.items():
                 os.environ[name] = value
-            sys.path[:] = request["path"]
+            sys.path[:] = request.path
             tempfile.tempdir = None  # another variable may name it
             if self._prepared.observer is not None:
                 for name in self._names:  # as it would have searched them
@@ -147,17 +141,15 @@ class _Template:
         finally:
             leave(1)
 
-    def _report_ends(self) -> None:
-        """Report to the sessions which of their workers have ended, and how."""
-        for pid, connection in list(self._copies.items()):
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                del self._copies[pid]
-                with connection, suppress(OSError):  # the session has ended
-                    connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    def _report_end(self, pid: int, connection: socket.socket) -> None:
+        """Wait for the end of a worker, and report to its session how it has ended."""
+        _, status = os.waitpid(pid, 0)
+        self._waiting.remove(connection)
+        with connection, suppress(OSError):  # the session has ended
+            connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _received(connection: socket.socket) -> tuple[CopyRequest, list[int]]:
     """A request, one JSON object in a line, and its descriptors."""
     text, descriptors, _, _ = socket.recv_fds(connection, _CHUNK_BYTES, _DESCRIPTORS)
     while not text.endswith(b"\n"):
@@ -165,7 +157,7 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not part:
             break
         text += part
-    return json.loads(text), descriptors
+    return CopyRequest.from_json(json.loads(text)), descriptors
 
 
 def _early(environment: Mapping[str, str]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from .kernels import follow_kernels
 from .recorded_run import RecordedRun, RunResult
 
 
-def made_for(order: Mapping[str, Any]) -> RealCudaDevice:
-    """The device of a worker's order.
+def made_for(gpu: Gpu) -> RealCudaDevice:
+    """The device of this machine, whatever ``gpu`` is.
 
     Raises ``UsageMistake`` on the stand-in, where nothing is measured.
     """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from ...caveats import LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
-from ...hardware.gpus import Gpu, find_gpu
+from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
 from ...results.answer import NUMBERS
 from ...tracking.summary import memory_report
@@ -41,9 +41,9 @@ REFUSED: Final = (
 )
 
 
-def made_for(order: Mapping[str, Any]) -> StandInDevice:
-    """The device of a worker's order."""
-    return StandInDevice(find_gpu(order["gpu"]))
+def made_for(gpu: Gpu) -> StandInDevice:
+    """The device of a worker that is started for ``gpu``."""
+    return StandInDevice(gpu)
 
 
 _NO_BACKWARD = "an optimizer was made, and no parameter has got a gradient"
@@ -77,10 +77,10 @@ class StandInDevice(RecordedDevice):
         operator_name("")  # reads the names of all
         self._run.install()
 
-    def become(self, order: Mapping[str, Any]) -> None:
-        """Have the kind and number of cards of ``order``, in place of those of its start."""
-        self.gpu = find_gpu(order["gpu"])
-        self._libraries.set_cards(cards_text(self.gpu, order["cards"], unlimited=True))
+    def become(self, gpu: Gpu, cards: int) -> None:
+        """Have so many ``cards`` of the kind ``gpu``, in place of those of its start."""
+        self.gpu = gpu
+        self._libraries.set_cards(cards_text(gpu, cards, unlimited=True))
 
     def self_check(self) -> None:
         """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""

@@ -13,8 +13,9 @@ from ...hardware.gpus import find_gpu
 from ...results.answer import TRACED, Answer, Request, read_answer
 from ...results.estimator import Estimator, NotEstimated, without_figure
 from ...results.test_result import TestResult
+from ..protocol import CUDA
 from ..ranks.launch_ranks import measure_ranks
-from .order import CUDA, Order, for_program
+from .order import Order, for_program
 from .workers import Worker, Workers
 
 #: Drivers reserve different amounts of the same card for themselves (see gpus.yaml).

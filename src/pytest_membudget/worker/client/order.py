@@ -1,24 +1,21 @@
-"""Order: the session, files and device that a worker is started for; and its environment variables."""
+"""Order: what a worker is started for and with; and its environment variables."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Final
 
 from ...budgets.marked_test import Program
 from ...devices.choice import StandIn
 from ...devices.stand_in.environment import stand_in_environment
-from ...devices.stand_in.ranks.shown_backend import LAUNCHERS
 from ...devices.torch_build.build import environments_torch
 from ...hardware.gpus import find_gpu
 from ...names import ALLOC_CONF
+from ..protocol import Start
 
-#: What makes a worker's device, ``module:function`` of the order.
-STAND_IN = "pytest_membudget.devices.stand_in.device:made_for"
-CUDA = "pytest_membudget.devices.real.device:made_for"
 #: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
 #: The variable with folders that Python imports from.
@@ -30,43 +27,22 @@ Collected = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What a worker is started for: the session to repeat, the files to collect, the device."""
+class Order(Start):
+    """What a worker is started for, and what its process is started with."""
 
-    args: Sequence[str]
-    """pytest's command line."""
-    dir: str
-    """The folder that pytest was started in."""
-    files: Sequence[str]
-    gpu: str
-    """The card that modules find while they are imported."""
-    timeout: float
-    """Seconds for the start, and for each test."""
-    device: str = STAND_IN
-    """``module:function`` that makes its device."""
     stand_in: StandIn | None = None
-    """What its process is started with; None on a real card."""
-    cards: int = 1
-    """How many cards a process sees."""
-    observes: bool = False
-    """Whether it reports what its tests have read, for the cache of estimates."""
-    processes: int = 1
-    """How many of its tests may run at once."""
+    """None on a real card."""
     template: str = ""
     """Where copies of a process can be had that is ready to be a worker; empty for none."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of its process, above those of the session: a script's own."""
-    backend: str = LAUNCHERS
-    """The backend of process groups when measuring; with ``nccl`` each rank needs a CUDA device."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The part that the worker's process reads, in plain JSON types."""
-        names = ("dir", "gpu", "cards", "timeout", "device", "observes", "processes", "backend")
-        lists = {"args": list(self.args), "files": list(self.files)}
-        return {**lists, **{name: getattr(self, name) for name in names}}
-
     collected: Collected = field(default_factory=dict)
     """The tests that the session has collected."""
+
+    def start(self, scratch: str, stack_file: str = "") -> Start:
+        """What is sent to the process."""
+        sent = Start(**{one.name: getattr(self, one.name) for one in fields(Start)})
+        return replace(sent, scratch=scratch, stack_file=stack_file)
 
 
 def for_program(order: Order, program: Program | None) -> Order:

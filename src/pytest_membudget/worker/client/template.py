@@ -11,11 +11,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from ..processes import end_process, start_process
-from ..protocol import Channel
+from ..protocol import Channel, CopyRequest
 from .order import Order, worker_environment, worker_import_path
 
 _MODULE = "pytest_membudget.worker.template"
@@ -68,9 +69,9 @@ class Template:
                 inherited=[listener.fileno()],
             )
             self.address = address
-            own = {"scratch": self._folder, "listener": listener.fileno(), "waits": waits}
+            start = replace(self._order.start(self._folder), listener=listener.fileno(), waits=waits)
             with suppress(BrokenPipeError):  # it has ended: workers find nobody to ask
-                channel.send({**self._order.to_json(), **own})
+                channel.send(start.to_json())
 
     def close(self) -> None:
         """End it; workers that it has made are ended by those who use them."""
@@ -129,7 +130,7 @@ def copied(
     connection = socket.socket(socket.AF_UNIX)
     orders, answers = os.pipe(), os.pipe()
     theirs = (orders[0], answers[1])
-    request = json.dumps({"environment": dict(environment), "path": list(import_path)})
+    request = json.dumps(CopyRequest(environment, import_path).to_json())
     try:
         connection.settimeout(timeout)
         with _bindable(address) as path:

@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any
 
 from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
 from ...results.answer import Answer, Request
 from ..processes import WORKER_MODULE, Process, end_process, end_text, start_process, with_tail
-from ..protocol import RUNNING, Channel, Task
+from ..protocol import FAILED, RUNNING, Channel, Message, Task
 from ..time_limit import Watch
 from .order import Order, worker_environment, worker_import_path
 from .template import copied
@@ -82,10 +81,10 @@ class Worker:
         too, since answers are still to come.
         """
         message = self._receive(f"estimating {awaited.key}")
-        request = self.pending.pop(message["number"], None)
-        if request is None:
+        request = self.pending.pop(message.number, None)
+        if request is None or message.answer is None:
             raise self._lost("the worker answered what it was not asked")
-        return request, Answer.from_json(message)
+        return request, message.answer
 
     def close(self) -> None:
         """Kill the process and the tests that it runs."""
@@ -94,19 +93,19 @@ class Worker:
 
     def _begin(self) -> None:
         with suppress(BrokenPipeError):  # messages that it sent before it ended are read below
-            self._channel.send({**self._order.to_json(), "scratch": self._scratch})
+            self._channel.send(self._order.start(self._scratch).to_json())
         self._receive("starting the session", _START_GRACE)
         self._collecting = True
         ready = self._receive("importing the test files")
         self._collecting = False
         #: device memory that was allocated when the test files were imported, in bytes
-        self.imported_bytes: int = ready["imported_bytes"]
+        self.imported_bytes = ready.imported_bytes
         #: what its device says of itself: its properties, or why they could not be read
-        self.card = Answer.from_json(ready["card"])
+        self.card = ready.answer
         #: the node ids of the tests with budgets that it has collected, by file and key
-        self.marked: Mapping[str, Mapping[str, str]] = ready["marked"]
+        self.marked = ready.marked
 
-    def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
+    def _receive(self, doing: str, grace: float = _GRACE) -> Message:
         """The next message, within the time limit of a test plus ``grace`` seconds.
 
         A heartbeat starts the limit again: the worker enforces the time limits of its tests.
@@ -114,22 +113,22 @@ class Worker:
         watch = Watch(self._process.pid, self._order.timeout + grace)
         while True:
             try:
-                message = self._channel.receive(watch.wait_seconds())
+                received = self._channel.receive(watch.wait_seconds())
             except TimeoutError:
                 overrun = watch.look()
                 if overrun is not None:
                     late = overrun.text("answer")
                     raise self._lost(f"the worker did not answer while {doing}: {late}") from None
                 continue
-            if message is None or message["event"] != RUNNING:
-                break
+            if received is None:
+                self._process.wait()
+                raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
+            message = Message.from_json(received)
+            if message.event == FAILED:
+                raise self._lost(message.reason)
+            if message.event != RUNNING:
+                return message
             watch = Watch(self._process.pid, self._order.timeout + grace)
-        if message is None:
-            self._process.wait()
-            raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
-        if message["event"] == "failed":
-            raise self._lost(message["reason"])
-        return message
 
     def _lost(self, what: str) -> WorkerFailure:
         return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)

@@ -12,13 +12,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ...budgets.node_ids import name_of_rank
-from ...results.answer import FAILED, Answer, Request, failed
+from ...json_object import Misfit
+from ...results.answer import Answer, Request, failed
 from ..client.order import Order, worker_environment
 from ..processes import WORKER_MODULE, end_process, end_text, start_process
-from ..protocol import Task
+from ..protocol import BEGUN, READY, RESULT, Message, Start, Task
+from ..protocol import FAILED as HAS_FAILED
 from ..server.child_process import PIPE_WRITTEN
 from ..server.one_test.output_file import OutputFile
 from ..server.stack_dump import hang_text, is_in_collective, stacks_of
@@ -101,31 +102,33 @@ class RankProcess:
         self._timeout = order.timeout
         snapshot = request.snapshot and name_of_rank(request.snapshot, rank)
         self._task = Task(rank, replace(request, snapshot=snapshot))
-        self._send({**order.to_json(), "scratch": str(scratch), "stack_file": str(self.stack_file)})
+        self._send(order.start(str(scratch), str(self.stack_file)))
 
     def receive(self) -> None:
         """Read the messages that it has sent."""
         try:
             while self.answer is None and (message := self._channel.receive(0)) is not None:
-                self._handle(message)
+                self._handle(Message.from_json(message))
         except TimeoutError:
             return
-        except ValueError:
+        except (ValueError, Misfit):
             self.answer = failed(PIPE_WRITTEN)
 
-    def _handle(self, message: Mapping[str, Any]) -> None:
-        if message["event"] == "ready":
-            self._send(self._task.to_json())
-        elif message["event"] == "begun":
+    def _handle(self, message: Message) -> None:
+        if message.event == READY:
+            self._send(self._task)
+        elif message.event == BEGUN:
             self.has_begun = True
             self.watch = Watch(self.process.pid, self._timeout)
-            self.output.forget(message["printed_bytes"])
-        elif message["event"] in ("result", "failed"):
-            self.answer = Answer.from_json({"outcome": FAILED, **message})
+            self.output.forget(message.printed_bytes)
+        elif message.event == RESULT:
+            self.answer = message.answer
+        elif message.event == HAS_FAILED:
+            self.answer = failed(message.reason)
 
-    def _send(self, message: Mapping[str, Any]) -> None:
+    def _send(self, message: Start | Task) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has ended, which ``has_died`` finds
-            self._channel.send(message)
+            self._channel.send(message.to_json())
 
     def has_died(self) -> bool:
         """Whether its process has ended without an answer."""

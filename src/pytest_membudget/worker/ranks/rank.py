@@ -8,7 +8,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +22,7 @@ from ...devices.stand_in.ranks.shown_backend import UNNAMED, show_backend
 from ...devices.torch_parts import check_parts
 from ...results.answer import TRACED, Answer, failed
 from ..processes import flush_output, leave
-from ..protocol import Channel, Task
+from ..protocol import BEGUN, Channel, Message, Start, Task
 from ..server.serving import ServingPlugin
 from ..server.stack_dump import dump_stack_on_signal
 from ..time_limit import LONGEST
@@ -43,12 +42,12 @@ class RankPlugin(ServingPlugin):
     It stays after its answer, with its connections, so that no other rank fails because of it.
     """
 
-    def __init__(self, channel: Channel, device: Device, order: Mapping[str, Any], observer: Any) -> None:
-        super().__init__(channel, device, order, observer)
+    def __init__(self, channel: Channel, device: Device, start: Start, observer: Any) -> None:
+        super().__init__(channel, device, start, observer)
         self._pid = os.getpid()
         #: when it failed; comparable among processes of one machine
         self._failed_at: float | None = None
-        self._stack_file = Path(order["stack_file"])
+        self._stack_file = Path(start.stack_file)
         dump_stack_on_signal(self._stack_file)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -62,8 +61,8 @@ class RankPlugin(ServingPlugin):
     def _run(self, item: pytest.Item, task: Task) -> Answer:
         threading.Thread(target=self._end_with_session, daemon=True).start()
         try:
-            limit = timedelta(seconds=self._order["timeout"] * LONGEST + _SLACK)
-            dist.init_process_group(self._order["backend"], timeout=limit)
+            limit = timedelta(seconds=self._start.timeout * LONGEST + _SLACK)
+            dist.init_process_group(self._start.backend, timeout=limit)
             accept_own_group()
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
@@ -71,7 +70,7 @@ class RankPlugin(ServingPlugin):
             return failed(reason, is_last=True)
         flush_output()
         # output from here on is the test's: it may print before the session reads this
-        self._channel.send({"event": "begun", "printed_bytes": os.fstat(1).st_size})
+        self._channel.send(Message(BEGUN, printed_bytes=os.fstat(1).st_size).to_json())
         answer = self._body(item, task)
         if os.getpid() != self._pid:  # in a process that the test has forked
             leave(0)

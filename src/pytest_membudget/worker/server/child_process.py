@@ -58,7 +58,8 @@ def run_in_child(body: Callable[[], Answer], timeout: float) -> Answer:
         child.end()
 
 
-def _fork() -> int:
+def fork() -> int:
+    """As ``os.fork``, without a warning."""
     with warnings.catch_warnings():
         # Python 3.12 and later warn of threads; threads of the worker's imports hold no lock we need
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -100,7 +101,7 @@ class Child:
             files.callback(os.close, self.fd)
             flush_output()
             try:
-                self._pid = _fork()
+                self._pid = fork()
                 if self._pid == 0:
                     os.close(self.fd)
                     if session is not None:

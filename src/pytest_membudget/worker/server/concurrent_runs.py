@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ...hardware.host_capacity import free_bytes
 from ...results.answer import Answer
-from ..protocol import RUNNING, Channel, Task
+from ..protocol import RESULT, RUNNING, Channel, Message, Task
 from .child_process import INTERVAL, Child, SessionGone
 
 #: Free host memory in bytes that one more child needs at least.
@@ -70,7 +70,7 @@ class ConcurrentRuns:
                 self._wait()
                 self._finish()
                 if self._running and time.monotonic() >= self._next_heartbeat:
-                    self._channel.send({"event": RUNNING})
+                    self._channel.send(Message(RUNNING).to_json())
                     self._next_heartbeat = time.monotonic() + _HEARTBEAT
         except BrokenPipeError:
             raise SessionGone from None
@@ -145,5 +145,5 @@ class ConcurrentRuns:
                 self._answer(run.task, answer)
 
     def _answer(self, task: Task, answer: Answer) -> None:
-        self._channel.send({"event": "result", "number": task.number, **answer.to_json()})
+        self._channel.send(Message(RESULT, task.number, answer).to_json())
         self._is_over = self._is_over or answer.is_last

@@ -6,7 +6,7 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from ...devices.contract import Device
 from ...names import MARKER, WORKER
 from ...results.answer import TRACED, Answer, failed
 from ..processes import leave
-from ..protocol import Channel, Task
+from ..protocol import COLLECTING, READY, Channel, Message, Start, Task
 from .changes.table import run_with_change
 from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
@@ -51,14 +51,14 @@ class ServingPlugin:
         self,
         channel: Channel,
         device: Device,
-        order: Mapping[str, Any],
+        start: Start,
         observer: Any,
     ) -> None:
-        """``order``: as the client has sent it. ``observer``: records what tests read; answers list it."""
+        """``start``: what the session has sent. ``observer``: records what tests read; answers list it."""
         self._channel = channel
         self._device = device
-        self._order = order
-        self._scratch: str = order["scratch"]
+        self._start = start
+        self._scratch = start.scratch
         self._observer = observer
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
@@ -78,7 +78,7 @@ class ServingPlugin:
         """Turn off output before plugins read the options, and collect the requested files."""
         config = yield
         disable_side_effects(config.option, self._scratch)
-        config.args = self._order["files"]
+        config.args = [*self._start.files]
         return config
 
     @pytest.hookimpl(trylast=True)
@@ -86,7 +86,7 @@ class ServingPlugin:
         """Record that collection begins: failures from here on are of test files."""
         # failures are reported as they are; the user's session applies xfail marks
         session.config.option.runxfail = True
-        self._channel.send({"event": "session"})
+        self._channel.send(Message(COLLECTING).to_json())
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Record all items before plugins deselect: the user's session has selected already."""
@@ -118,14 +118,11 @@ class ServingPlugin:
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
                 known.append(item)
-        ready = {
-            "imported_bytes": self._device.imported_bytes(),
-            "card": self._card().to_json(),
-            "marked": self._marked(),
-        }
-        self._channel.send({"event": "ready", **ready})
+        imported_bytes = self._device.imported_bytes()
+        ready = Message(READY, answer=self._card(), imported_bytes=imported_bytes, marked=self._marked())
+        self._channel.send(ready.to_json())
         with suppress(SessionGone):
-            ConcurrentRuns(self._channel, self._order["processes"], self._answer, self._ended).serve()
+            ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended).serve()
         self._leave()
 
     def _marked(self) -> dict[str, dict[str, str]]:
@@ -158,7 +155,7 @@ class ServingPlugin:
         if self._device.is_awake:  # an initialized driver does not survive a fork
             return replace(self._body(item, task), is_last=True)
         _import_recipe(task.request.program)
-        return Child(partial(self._body, item, task), self._order["timeout"], self._channel)
+        return Child(partial(self._body, item, task), self._start.timeout, self._channel)
 
     def _body(self, item: pytest.Item, task: Task) -> Answer:
         """Run ``item`` in this process, which runs no other test."""

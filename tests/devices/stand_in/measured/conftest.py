@@ -16,7 +16,7 @@ MEASURED = """
     def pytest_membudget_estimates():
         return GivenDevice("measured_on_stand_in:made_for")
 
-    def made_for(order):
+    def made_for(gpu):
         # the measuring device itself, without asking what it would measure on
         from pytest_membudget.devices.real.device import RealCudaDevice
 

@@ -31,7 +31,7 @@ def no_device():
     from pytest_membudget.errors import UsageMistake
 
     with pytest.raises(UsageMistake) as refusal:
-        made_for({})
+        made_for(None)
     return str(refusal.value)
 
 

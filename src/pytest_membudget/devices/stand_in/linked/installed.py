@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,7 @@ def find_installed(sonames: Iterable[str], folders: Iterable[Path]) -> dict[str,
     return found
 
 
+@cache
 def _ldconfig_cache() -> dict[str, Path]:
     for command in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
         try:

@@ -1,4 +1,9 @@
-"""Changes that are applied to a test's body from outside, in a process that runs nothing else."""
+"""Changes that are applied to a test's body from outside, in a process that runs nothing else.
+
+Each replaces what the body is going to call (an optimizer's step, a loss, a block's forward), and notes what
+it has found to replace: where it found nothing, it was not applicable. ``table`` has them by name; what a
+user would write for each is in ``results.advice``.
+"""
 
 from __future__ import annotations
 
