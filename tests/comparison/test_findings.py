@@ -318,6 +318,7 @@ def sample(hold, batch, *, scores=1, weights=1):
         ({"batch": 4}, {"batch": 3}, 0.75),
         ({"batch": 4, "scores": 4**2}, {"batch": 8, "scores": 8**2}, 2.0),
         ({"batch": 4}, {"batch": 4}, None),
+        ({"batch": 1000}, {"batch": 1005}, None),  # "1 times as large"
         ({"batch": 4, "weights": 1}, {"batch": 6, "weights": 2}, None),
         ({"batch": 4, "scores": 1}, {"batch": 6, "scores": 20}, None),
     ],
@@ -362,6 +363,16 @@ def test_activations_that_grew_throughout_without_the_inputs(figure, hold, head,
     found = explanation(figure(*encoder(hold, **head)), figure(*encoder(hold, **base)))
 
     assert found.factors.get("activations") == factor
+
+
+def test_one_line_of_one_more_token_is_not_all_activations(figure, hold):
+    """Llama, transformers 4.48.3 -> 4.57.6: the loss is of 512 tokens a text, where a copy had 511."""
+    same = encoder(hold, 512)
+    before, now = (4 * tokens * 16000 * 4 for tokens in (511, 512))
+    copy = hold(before, "temporaries", "loss", "m.py:51")
+    base = figure(*same, hold(before, module="loss", location="m.py:50"), copy)
+
+    assert not explanation(figure(*same, hold(now, module="loss", location="m.py:50")), base).factors
 
 
 def test_parameters_of_another_size_say_what_was_configured(figure, hold):

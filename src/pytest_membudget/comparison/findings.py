@@ -94,7 +94,7 @@ def _input_factor(head: Held, base: Held, both: _Both) -> float | None:
     pairs = [(one, other) for one, other in both if one.component in _OF_SAMPLES]
     factors = [one.bytes / other.bytes for one, other in pairs if one.component == INPUTS]
     factor = max(factors, default=1.0)
-    if factor == 1 or not all(_is_near(one, factor) for one in factors) or len(factors) == len(pairs):
+    if _is_near(factor, 1) or not all(_is_near(one, factor) for one in factors) or len(factors) == len(pairs):
         return None
     scaled = [
         (one.bytes, other.bytes)
@@ -128,7 +128,7 @@ def _activation_factor(head: Held, base: Held, both: _Both) -> float | None:
     most = abs(grown[ACTIVATIONS]) * _UNEXPLAINED
     explains = max(abs(grown[ACTIVATIONS] - sum(partly)), sum(abs(grown[name]) for name in others)) <= most
     is_one = len(scaled) > _FEW and abs(sum(scaled)) * 2 > abs(sum(partly))
-    return factor if factor != 1 and is_one and explains else None
+    return factor if is_one and explains and not _is_near(factor, 1) else None
 
 
 def _resized(both: _Both) -> tuple[Finding, ...]:
