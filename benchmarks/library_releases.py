@@ -3,8 +3,8 @@
     python -m benchmarks.library_releases transformers 4.44.2 4.45.2 4.46.3 --with huggingface_hub==0.36.0
 
 Installs each release without its dependencies, but for those of ``--with``, in ``build/releases``, and
-estimates the steps with it. ``membudget compare`` then prints how each figure differs from that of the
-release before, and why.
+estimates the steps with it; a release whose report lies there is not run again. ``membudget compare`` then
+prints how each figure differs from that of the release before, and why.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 _ROOT = Path(__file__).resolve().parents[1]
 _STEPS = _ROOT / "benchmarks" / "cases" / "releases"
@@ -29,12 +31,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--with", dest="others", action="append", default=[], metavar="NAME==VERSION")
     parser.add_argument("--to", type=Path, default=_ROOT / "build" / "releases")
     given = parser.parse_args(arguments)
-    statuses, previous = [], None
+    statuses, previous = [0], None
     for version in given.versions:
         folder = given.to / f"{given.library}-{version}"
         install(folder / "site-packages", [f"{given.library}=={version}", *given.others])
         print(f"{given.library} {version}", flush=True)
-        statuses.append(session(given.library, folder))
+        if not (folder / "report.json").exists():
+            statuses.append(session(given.library, folder))
         if previous is not None:
             _run("pytest_membudget", "compare", str(previous), str(folder / "report.json"))
         previous = folder / "report.json"
@@ -49,11 +52,18 @@ def install(folder: Path, requirements: list[str]) -> None:
 
 
 def session(library: str, folder: Path) -> int:
-    """Estimate the library's steps with the release in ``folder``, with a report there; the exit status."""
+    """Estimate the library's steps with the release in ``folder``; the exit status.
+
+    The report lies there when the session has ended, and not where it was interrupted.
+    """
     # old releases log what pytest's handler cannot format, and warn much
     arguments = ["-q", "-W", "ignore", "-p", "no:logging", str(_STEPS / f"{library}_steps.py"), "--membudget"]
     path = os.pathsep.join([str(folder / "site-packages"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return _run("pytest", *arguments, f"--membudget-report={folder}", PYTHONPATH=path)
+    unfinished = folder / "unfinished"
+    status = _run("pytest", *arguments, f"--membudget-report={unfinished}", PYTHONPATH=path)
+    if status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        (unfinished / "report.json").rename(folder / "report.json")
+    return status
 
 
 def _run(module: str, *arguments: str, **environment: str) -> int:
