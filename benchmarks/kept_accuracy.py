@@ -28,8 +28,6 @@ class KeptAccuracy:
     """By case and metric."""
     troubles: Sequence[str] = ()
     """Cases without a figure, and why."""
-    remark: str = ""
-    """Where the figures are not those of one plain run."""
 
     def run(self) -> CasesRun:
         """What the page says of it."""
