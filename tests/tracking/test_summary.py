@@ -168,6 +168,21 @@ def test_a_holder_without_a_place_says_none(story):
     )
 
 
+def test_what_a_line_has_rounded_up_has_its_row_from_more_than_a_block_may_keep(story):
+    """Large blocks keep rests of up to 1 MiB (kSmallSize); pinned memory is rounded to powers of two."""
+    story.born(18 * MIB, "pinned memory", block=32 * MIB, at=("/home/ada/project/a.py", 7))
+    story.born(11 * MIB, block=12 * MIB, at=("/home/ada/project/a.py", 8))
+
+    report = story.report()
+    rows = [(row.bytes // MIB, row.component, row.location, row.operator) for row in report.holders]
+    assert rows == [
+        (18, "temporaries", "a.py:7", "pinned memory"),
+        (14, "rounding", "a.py:7", "pinned memory"),
+        (11, "temporaries", "a.py:8", "aten::empty"),
+    ]
+    assert report.components["rounding"] == 15 * MIB
+
+
 def test_layers_that_differ_in_their_number_alone_are_one_holder(story):
     for layer in range(3):
         story.born(1000, role=components.PARAMETERS, name=f"layers.{layer}.weight")

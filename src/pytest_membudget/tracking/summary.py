@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .. import components
+from ..allocator.block_map import SMALL_BYTES
 from ..caveats import HOW, Caveat
 from ..memory_report import HeldMemory, Holder, MemoryReport, PeakBytes, PhasePeak, module_pattern
 from ..units import MIB
@@ -175,6 +176,10 @@ def _grouped(alive: list[tuple[Record, str]], root: str) -> dict[_Group, list[tu
     groups: dict[_Group, list[tuple[int, Record]]] = {}
     for record, component in alive:
         groups.setdefault(_group(component, record, root), []).append((record.requested_bytes, record))
+        rounded_bytes = record.block_bytes - record.requested_bytes
+        if rounded_bytes > SMALL_BYTES:  # a rest that large blocks keep, as it is not split off, is no larger
+            group = _group(components.ROUNDING, record, root)
+            groups.setdefault(group, []).append((rounded_bytes, record))
     return groups
 
 
