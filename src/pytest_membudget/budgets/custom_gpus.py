@@ -7,37 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..hardware.gpus import load_gpus, normalised_name
-from ..user_input.fields import Field, Table
-from ..user_input.kinds import choice, list_of, several, text, whole
+from ..hardware.gpus import Gpu, load_gpus, normalised_name
+from ..user_input.fields import table_of
 from ..user_input.nodes import Mistakes, Node
 from .settings import settings_table
 
-CARD: Final = Table(
-    (
-        Field(
-            "total_bytes",
-            whole(example=25_282_281_472),
-            "`torch.cuda.get_device_properties(0).total_memory`.",
-            required=True,
-        ),
-        Field(
-            "capability",
-            several(whole(0, example=9), [9, 0]),
-            "`torch.cuda.get_device_capability()`.",
-            required=True,
-        ),
-        Field("multiprocessor_count", whole(example=128), "Of the same properties.", required=True),
-        Field(
-            "context_bytes",
-            whole(example=528_482_304),
-            "What one process takes outside of PyTorch's allocator: the CUDA context.",
-            required=True,
-        ),
-        Field("context_confidence", choice(("measured", "typical")), "How well that is known.", "typical"),
-        Field("aliases", list_of(text("MY-CARD")), "Other names for it."),
-    )
-)
+CARD: Final = table_of(Gpu, "field")
 
 
 def custom_gpus(pyproject: Path) -> str:

@@ -15,6 +15,8 @@ from typing import Any, Final, Literal
 
 from ..errors import UsageMistake
 from ..units import MIB, gib_text
+from ..user_input.fields import described
+from ..user_input.kinds import choice, list_of, several, text, whole
 
 #: The environment variable by which a session passes custom GPUs to its workers: JSON, entries by
 #: name as the catalogue has them.
@@ -51,19 +53,22 @@ class Gpu:
 
     name: str
     """As reports write it, e.g. ``"H100-80GB"``."""
-    total_bytes: int
-    """``torch.cuda.get_device_properties(0).total_memory``; less than the size in the name."""
-    capability: tuple[int, int]
-    """Compute capability (major, minor)."""
-    multiprocessor_count: int
-    """SMs."""
-    context_bytes: int
-    """What one process takes on the card outside PyTorch's allocator; without NCCL."""
     properties: Properties
-    context_confidence: Literal["measured", "typical"]
-    """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
-    aliases: tuple[str, ...] = ()
-    """Other names that can mean nothing else in the catalogue."""
+    total_bytes: int = described(
+        whole(example=25_282_281_472), "`torch.cuda.get_device_properties(0).total_memory`."
+    )
+    capability: tuple[int, int] = described(
+        several(whole(0, example=9), [9, 0]), "`torch.cuda.get_device_capability()`."
+    )
+    multiprocessor_count: int = described(whole(example=128), "Of the same properties.")
+    context_bytes: int = described(
+        whole(example=528_482_304),
+        "What one process takes outside of PyTorch's allocator: the CUDA context.",
+    )
+    context_confidence: Literal["measured", "typical"] = described(
+        choice(("measured", "typical")), "How well that is known.", "typical"
+    )
+    aliases: tuple[str, ...] = described(list_of(text("MY-CARD")), "Other names for it.", (), without="none")
     contexts: tuple[Context, ...] = ()
     """All that was seen on this card; ``context_bytes`` is the largest of those with a recent CUDA."""
 
