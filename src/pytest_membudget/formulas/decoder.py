@@ -25,6 +25,8 @@ class Tensor:
     count: int = 1
     is_linear: bool = False
     """Whether it is a linear layer's weight."""
+    sharing: int = 1
+    """Of a rank's part of it: how many ranks hold the same part, and may share its states."""
 
     @property
     def elements(self) -> int:

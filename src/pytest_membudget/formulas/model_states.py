@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..errors import UsageMistake
 from ..scenarios.job import Adapter, Optimizer
-from .ranks import Part, Rank, parts_of
+from .decoder import Tensor
+from .ranks import Rank, parts_of
 
 #: Bytes of a number.
 TYPE_BYTES: Final = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
@@ -79,20 +80,15 @@ def trained_type(rank: Rank) -> int:
     return 4 if rank.job.adapter is not None else weight_type(rank)
 
 
-def frozen_type(part: Part, rank: Rank) -> float:
+def frozen_type(part: Tensor, rank: Rank) -> float:
     """Bytes of a frozen parameter."""
     adapter = rank.job.adapter
-    if (
-        adapter is not None
-        and adapter.base is not None
-        and part.tensor.is_linear
-        and part.tensor.part != "head"
-    ):
+    if adapter is not None and adapter.base is not None and part.is_linear and part.part != "head":
         return _NF4_BYTES[adapter.base]
     return 4 if adapter is not None and adapter.casts_rest else weight_type(rank)
 
 
-def _frozen_bytes(part: Part, rank: Rank) -> float:
+def _frozen_bytes(part: Tensor, rank: Rank) -> float:
     return frozen_type(part, rank) * part.elements / _shards(part, rank, _SHARES_PARAMETERS)
 
 
@@ -101,7 +97,7 @@ def gradient_type(rank: Rank) -> int:
     return 4 if rank.is_megatron else trained_type(rank)
 
 
-def _shards(part: Part, rank: Rank, kinds: tuple[str, ...]) -> int:
+def _shards(part: Tensor, rank: Rank, kinds: tuple[str, ...]) -> int:
     if rank.is_megatron:  # its distributed optimizer shares the states alone
         is_shared = kinds is _SHARES_STATES and bool(rank.job.model.values.get("use-distributed-optimizer"))
     else:
@@ -109,16 +105,15 @@ def _shards(part: Part, rank: Rank, kinds: tuple[str, ...]) -> int:
     return part.sharing if is_shared else 1
 
 
-def _adapters(rank: Rank, adapter: Adapter) -> Iterator[Part]:
+def _adapters(rank: Rank, adapter: Adapter) -> Iterator[Tensor]:
     """A's and B's of each adapted linear (arXiv:2106.09685), and DoRA's magnitudes."""
     for part in parts_of(rank):
-        tensor = part.tensor
-        if not is_adapted(tensor.name, adapter) or not tensor.is_linear or tensor.part == "head":
+        if not is_adapted(part.name, adapter) or not part.is_linear or part.part == "head":
             continue
-        yield Part(tensor, adapter.rank, part.columns, part.count, part.sharing)
-        yield Part(tensor, part.rows, adapter.rank, part.count, part.sharing)
+        yield replace(part, rows=adapter.rank)
+        yield replace(part, columns=adapter.rank)
         if adapter.kind == "dora":
-            yield Part(tensor, 1, part.rows, part.count, part.sharing)
+            yield replace(part, rows=1, columns=part.rows)
 
 
 def is_adapted(name: str, adapter: Adapter) -> bool:
@@ -126,7 +121,7 @@ def is_adapted(name: str, adapter: Adapter) -> bool:
     return name != "router" and ("all-linear" in adapter.targets or name in adapter.targets)
 
 
-def _optimizer_bytes(part: Part, rank: Rank) -> float:
+def _optimizer_bytes(part: Tensor, rank: Rank) -> float:
     optimizer = rank.job.optimizer
     elements = part.elements / _shards(part, rank, _SHARES_STATES)
     if rank.is_megatron:  # fp32 master, exp_avg, exp_avg_sq
@@ -137,7 +132,7 @@ def _optimizer_bytes(part: Part, rank: Rank) -> float:
     return master + elements * _moments(optimizer, part) * _state_type(optimizer, part, rank)
 
 
-def _factored_bytes(part: Part, rank: Rank) -> float:
+def _factored_bytes(part: Tensor, rank: Rank) -> float:
     """A row's and a column's means of squares in fp32 (Adafactor, arXiv:1804.04235); of vectors each
     number's.
     """
@@ -145,17 +140,17 @@ def _factored_bytes(part: Part, rank: Rank) -> float:
     return 4 * part.count * numbers / _shards(part, rank, _SHARES_STATES)
 
 
-def _moments(optimizer: Optimizer, part: Part) -> int:
+def _moments(optimizer: Optimizer, part: Tensor) -> int:
     if optimizer.name not in _MOMENTS:
         raise UsageMistake(
             f"optimizer: formulas do not know {optimizer.name}; write one of {', '.join(_MOMENTS)}"
         )
-    if optimizer.name == "muon" and (part.rows == 1 or part.tensor.part in ("embedding", "head")):
+    if optimizer.name == "muon" and (part.rows == 1 or part.part in ("embedding", "head")):
         return 2  # AdamW's: Muon is for the matrices of hidden layers
     return _MOMENTS[optimizer.name] + (optimizer.momentum and optimizer.name in ("sgd", "rmsprop"))
 
 
-def _state_type(optimizer: Optimizer, part: Part, rank: Rank) -> float:
+def _state_type(optimizer: Optimizer, part: Tensor, rank: Rank) -> float:
     wide = 4 if optimizer.keeps_master or optimizer.library == "bitsandbytes" else trained_type(rank)
     bits = optimizer.bits or (32 if wide == 4 else 16)
     if bits >= 16:
@@ -165,7 +160,7 @@ def _state_type(optimizer: Optimizer, part: Part, rank: Rank) -> float:
     return bits / 8 + 4 / _STATE_BLOCKS[bits]
 
 
-def _temporaries(trained: list[Part], shards: list[float], rank: Rank) -> float:
+def _temporaries(trained: list[Tensor], shards: list[float], rank: Rank) -> float:
     """AdamW's list of square roots with foreach, torch.optim's default on CUDA; fused kernels have none.
 
     A loop has the largest parameter's and their quotient; a step in backward the list of one parameter.

@@ -17,11 +17,11 @@ from ..components import (
 )
 from ..scenarios.job import Job
 from .activations import Kept, element_type, kept_of, tokens_of
-from .decoder import parameter_count
+from .decoder import Tensor, parameter_count
 from .generation import generated
 from .model_states import TYPE_BYTES, States, gradient_type, states_of
 from .moments import WORKSPACE_BYTES, Components, Moment
-from .ranks import Part, Rank, end_parts, layer_parts, parts_of
+from .ranks import Rank, end_parts, layer_parts, parts_of
 from .sources import decoder_of
 
 #: ``reduce_bucket_size`` of DeepSpeed's ZeRO 2 (0.18): numbers.
@@ -159,7 +159,7 @@ def _gathered_bytes(rank: Rank) -> float:
     )
     found, size = 0.0, element_type(rank)
     if adapter is not None and is_quantised:
-        linears = [part.rows * part.columns for part in parts_of(rank) if part.tensor.is_linear]
+        linears = [part.rows * part.columns for part in parts_of(rank) if part.is_linear]
         found += size * max(linears, default=0)
     if not _shares_parameters(rank):
         return found
@@ -177,7 +177,7 @@ def _keeps_whole(rank: Rank) -> bool:
     return is_pipeline or not rank.job.data_parallel.reshards_after_forward
 
 
-def _shared_layers(rank: Rank) -> list[Part]:
+def _shared_layers(rank: Rank) -> list[Tensor]:
     return [p for layer, n in rank.layers.items() for p in layer_parts(rank, layer, n) if p.sharing > 1]
 
 
@@ -218,7 +218,7 @@ def _head_gradient_bytes(rank: Rank, states: States) -> float:
     if not rank.is_last or rank.job.adapter is not None or _is_offloaded(rank):
         return 0
     names = ("embedding",) if rank.decoder.shape.tied else ("head",)
-    head = sum(part.elements for part in end_parts(rank) if part.tensor.name in names)
+    head = sum(part.elements for part in end_parts(rank) if part.name in names)
     return min(states.gradients, gradient_type(rank) * head)
 
 
@@ -263,7 +263,7 @@ def _cast_bytes(rank: Rank) -> float:
     precision = rank.job.precision
     if precision.policy != "autocast" or precision.compute_type == precision.parameters:
         return 0
-    return element_type(rank) * sum(part.elements for part in parts_of(rank) if part.tensor.is_linear)
+    return element_type(rank) * sum(part.elements for part in parts_of(rank) if part.is_linear)
 
 
 def _host(rank: Rank, states: States) -> Components:

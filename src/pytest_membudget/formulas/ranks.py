@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..scenarios.job import Job
 from .decoder import Decoder, Shape, Tensor, end_tensors, tensors_of
@@ -73,37 +73,20 @@ def layers_of_stages(job: Job, layers: int) -> list[int]:
     return [*([first] if first is not None else []), *even, *([last] if last is not None else [])]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A rank's part of a tensor, before data-parallel ranks share it."""
-
-    tensor: Tensor
-    rows: int
-    columns: int
-    count: int
-    sharing: int
-    """How many ranks hold the same part, and may share its states."""
-
-    @property
-    def elements(self) -> int:
-        """Of all of them."""
-        return self.count * self.rows * self.columns
-
-
-def parts_of(rank: Rank) -> Iterator[Part]:
+def parts_of(rank: Rank) -> Iterator[Tensor]:
     """The parts of every tensor of ``rank``."""
     for layer, number in rank.layers.items():
         yield from layer_parts(rank, layer, number)
     yield from end_parts(rank)
 
 
-def layer_parts(rank: Rank, layer: Shape, number: int = 1) -> Iterator[Part]:
+def layer_parts(rank: Rank, layer: Shape, number: int = 1) -> Iterator[Tensor]:
     """Those of ``number`` layers like ``layer``."""
     for tensor in tensors_of(layer):
         yield _part(rank, tensor, number, layer.kv_heads)
 
 
-def end_parts(rank: Rank) -> Iterator[Part]:
+def end_parts(rank: Rank) -> Iterator[Tensor]:
     """Those of embedding, final norm and head; the last stage has a copy of a tied embedding."""
     for tensor in end_tensors(rank.decoder.shape):
         if tensor.part == "embedding":
@@ -116,7 +99,7 @@ def end_parts(rank: Rank) -> Iterator[Part]:
             yield _part(rank, tensor, 1, 1)
 
 
-def _part(rank: Rank, tensor: Tensor, number: int, kv_heads: int) -> Part:
+def _part(rank: Rank, tensor: Tensor, number: int, kv_heads: int) -> Tensor:
     degrees = rank.job.degrees
     split, count, sharing = degrees.tensor_parallel_degree, tensor.count * number, data_ranks(rank)
     if tensor.part == "experts":
@@ -128,7 +111,7 @@ def _part(rank: Rank, tensor: Tensor, number: int, kv_heads: int) -> Part:
     rows = -(-tensor.rows // split) if tensor.split == "out" and tensor.rows > 1 else tensor.rows
     is_narrow = tensor.split == "in" or (tensor.split == "out" and tensor.rows == 1)  # a linear's bias
     columns = -(-tensor.columns // split) if is_narrow else tensor.columns
-    return Part(tensor, rows, columns, count, sharing)
+    return replace(tensor, rows=rows, columns=columns, count=count, sharing=sharing)
 
 
 def data_ranks(rank: Rank) -> int:
