@@ -234,6 +234,15 @@ def test_a_tensor_that_changed_its_component_is_no_finding(figure, hold):
     assert told(findings(figure(after, cause), figure(before))) == [(30, "activations", "m.py:5")]
 
 
+def test_a_weight_that_is_gone_is_not_another_of_another_size(figure, hold):
+    """Mixtral, transformers 4.47.1 -> 4.48.3: the layers' cos_cached are gone, and the model has inv_freq."""
+    base = figure(hold(64 * MIB, "buffers", "layers.*.cos_cached", "m.py:3", source="self.cuda()"))
+    head = figure(hold(MIB, "buffers", "inv_freq", "m.py:9", source="self.cuda()"))
+
+    rows = [(row.bytes // MIB, row.module, row.location) for row in findings(head, base)]
+    assert rows == [(-64, "layers.*.cos_cached", None)]
+
+
 def test_an_unrelated_pair_of_one_size_has_its_rows(figure, hold):
     """A new cache and a tensor less that is as large, at lines that have nothing in common."""
     same = hold(100 * MIB, "parameters", "p", "p.py:1")

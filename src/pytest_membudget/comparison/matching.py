@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from ..components import BUFFERS, FROZEN_PARAMETERS, GRADIENTS, OPTIMIZER_STATES, PARAMETERS
 from ..memory_report import Holder, MemoryReport, PhasePeak, module_pattern
 from ..results.comparison import Finding, MovedPeak, MovedSide
 
@@ -111,12 +112,15 @@ def _features(holder: Holder) -> dict[str, str | None]:
         "operator": holder.operator,
         "location": holder.location,
         "file": holder.location.rpartition(":")[0] if holder.location is not None else None,
+        "size": str(holder.bytes) if holder.component in _NAMED else "",
         "source": holder.source or None,
         "line": holder.source or holder.location or None,
         "shape": shape or None,
     }
 
 
+#: Components whose modules are names of tensors, of which one line moves all: ``model.cuda()``.
+_NAMED = (PARAMETERS, FROZEN_PARAMETERS, BUFFERS, GRADIENTS, OPTIMIZER_STATES)
 #: Features of holders, by which they are matched; holders that lack the last one have no such key.
 _Key = tuple[str, ...]
 
@@ -124,7 +128,7 @@ _Key = tuple[str, ...]
 _SAME: tuple[_Key, ...] = (
     ("component", "module", "operator", "file", "source"),
     ("component", "module", "operator", "source"),  # in another file
-    ("component", "operator", "source"),  # in a renamed module
+    ("component", "operator", "size", "source"),  # in a renamed module
     ("location", "module", "operator", "component"),
 )
 #: Keys that match two holders if one has grown by as many bytes as the other has shrunk.
