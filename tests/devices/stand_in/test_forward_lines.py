@@ -56,6 +56,32 @@ def test_what_backward_allocates_is_of_the_forwards_line(trace, how):
     }
 
 
+class Product(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(512, 512))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def recomputed():
+    """The recomputation runs in the product's own node, and ends early: then the node computes."""
+    x = torch.ones(512, 512, device="cuda", requires_grad=True)
+    product = Product().cuda()
+    checkpoint(product, x, use_reentrant=False).sum().backward()
+    torch.ones(64 * MIB, device="cuda")
+
+
+def test_a_node_that_recomputes_is_of_its_forwards_line_and_of_the_backward(trace):
+    gradients = [row for row in trace(recomputed).report.holders if row.component == "gradients"]
+
+    assert sum(row.bytes for row in gradients) == 2 * MIB  # of x, and of the weight
+    assert {(row.operator, row.location, row.phase) for row in gradients} == {
+        ("aten::mm", line_of("return x @ self.weight"), "backward")
+    }
+
+
 def measured():
     from pytest_membudget.devices.real.device import RealCudaDevice
 

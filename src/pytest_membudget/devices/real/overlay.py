@@ -119,10 +119,14 @@ class _Played:
     def _state_of(self, origin: Origin) -> State:
         """The state of what allocates now.
 
-        A hook of a backward's tensors, as FSDP2's, may run in its thread before one that we set has.
+        A hook of a backward's tensors, as FSDP2's, may run in its thread before one that we set has. After a
+        recomputation, which has lines, the node goes on that had asked for its tensors.
         """
         states = self._seen.states
         state = states[self._state]
+        if state.phase is Phase.RECOMPUTE and origin.in_backward and origin.line is None:
+            earlier = (states[number] for number in range(self._state - 1, -1, -1))
+            return next((one for one in earlier if one.phase is Phase.BACKWARD), state)
         if state.phase is not Phase.FORWARD or not origin.in_backward:
             return state
         following = (states[number] for number in range(self._state + 1, len(states)))
