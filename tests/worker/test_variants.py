@@ -182,6 +182,13 @@ def test_random_numbers_of_the_host_are_named():
     assert caveat.text.startswith("random numbers that the host draws; with other answers")
 
 
+def test_what_odd_numbers_take_is_not_by_random_numbers():
+    drew = {"unknown": ("data", "numbers", "random numbers that the host draws")}
+    runs = [traced(size, LOSS, **drew) for size in (4, 4, 4, 9)]
+
+    assert told(*runs)[:2] == (9, [DEPENDS])
+
+
 @pytest.mark.parametrize("end", [Answer("error", "the worker was lost", unknown=("data",)), raised(1)])
 def test_without_any_figure_the_first_is_told(end):
     assert ask_with_variants(Asked(end, raised(2), raised(2)), REQUEST) is end

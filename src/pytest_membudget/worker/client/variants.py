@@ -132,7 +132,8 @@ class _Compared:
         assert self.first.report is not None
         assert self.most.report is not None
         differ = [self._differs(one) for one in self.others if one.has_figure]
-        depends = self._odd_takes_more() or self._depends_on_reads(differ)
+        others_differ = self._depends_on_reads(differ)
+        depends = self._odd_takes_more() or others_differ
         lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
         for one in self.first.report.caveats:
             if one.cause in _READS and lost is not None:
@@ -146,7 +147,7 @@ class _Compared:
                 yield replace(one, cause=SIZE_READ)
             elif one.cause is WORST_CASE and (not differ or any(differ)):
                 yield one if self.most is self.first else self._depending(one.text)
-        if depends or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
+        if others_differ or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
             yield from (self._depending(what) for what in self.first.unknown if what not in _OF_READS)
         yield from (one for one in self.most.report.caveats if one.cause not in _VARIED)
 
