@@ -69,11 +69,9 @@ class Variant:
     def _other(self, dtype: torch.dtype, plausible: Scalar, times: int) -> Scalar:
         if dtype is torch.bool:
             return not plausible
-        if dtype.is_complex:
-            return plausible
         if self._is_odd:
             return _odd(dtype, times - 1)
-        if not dtype.is_floating_point:
+        if _is_whole(dtype):
             return min(_LARGE_WHOLE, torch.iinfo(dtype).max) if self.is_least else _OTHER_WHOLE
         # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
         return _LARGE + times if self.is_least else _SMALL / times
@@ -98,9 +96,13 @@ class Variant:
 
 
 def _odd(dtype: torch.dtype, before: int) -> Scalar:
-    if dtype.is_floating_point:
-        return _ODD[before % len(_ODD)]
-    return max(_ODD_WHOLE[before % len(_ODD_WHOLE)], torch.iinfo(dtype).min)
+    if _is_whole(dtype):
+        return max(_ODD_WHOLE[before % len(_ODD_WHOLE)], torch.iinfo(dtype).min)
+    return _ODD[before % len(_ODD)]
+
+
+def _is_whole(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex)
 
 
 #: Of this process, which runs one test.
