@@ -118,6 +118,25 @@ def test_what_draws_runs_and_comes_to_an_end(trace, body, name):
     trace(body, name)
 
 
+def drawn_by_deviations():
+    mean, deviation = torch.randn(4, device="cuda"), torch.randn(4, device="cuda").exp()
+    return [
+        tuple(one.shape)
+        for one in (
+            torch.normal(mean, deviation),
+            torch.normal(0.0, deviation),
+            torch.distributions.Normal(mean, 1.0).sample((3,)),
+        )
+    ]
+
+
+def test_deviations_of_a_normal_distribution_are_valid_as_those_of_a_healthy_run_are(trace):
+    """``normal`` raises where the least of them is not above zero, which it reads."""
+    traced = trace(drawn_by_deviations)
+
+    assert (traced.value, traced.assumptions) == ([[4], [4], [3, 4]], ())
+
+
 def seeds_of_the_system():
     found = []
     for seed in (5, 5, 6):

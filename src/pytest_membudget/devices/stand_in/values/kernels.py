@@ -36,7 +36,8 @@ aten = torch.ops.aten
 
 _ITEM = aten._local_scalar_dense.default
 _COPY = aten.copy_.default
-_ALL = aten.all.default
+#: What kernels make to check by, as ``normal`` does of deviations (native/DistributionTemplates.h, 2.15).
+_CHECKED = frozenset({aten.all.default, aten.ge.Scalar})
 _EXPONENTIAL = aten.linalg_matrix_exp.default
 #: What ``matrix_exp`` copies to the host are its matrices' norms, and how often it squares each
 #: (``mexp_impl``, ``compute_T18_scale_square``: native/LinearAlgebra.cpp, 2.15). The longest polynomial is
@@ -77,8 +78,8 @@ class _Nesting(threading.local):
     depth = 0
     #: what a kernel's copies to the host hold, where it decides by them
     decides = 0
-    #: where the last ``all()`` of a kernel put its result
-    all_result = 0
+    #: where the last check of a kernel put its result
+    checked = 0
 
 
 class Kernels:
@@ -163,8 +164,8 @@ class Kernels:
                     args = with_tensors(args, positions)
             if nesting.depth:
                 result = kernel(*args, **kwargs)
-                if plan.operator is _ALL:
-                    nesting.all_result = result.data_ptr()
+                if plan.operator in _CHECKED:
+                    nesting.checked = result.data_ptr()
                 return result
             nesting.depth = 1
             if count.value != launches.seen:
@@ -256,14 +257,14 @@ class Kernels:
         return run
 
     def _read_within(self, kernel: Kernel, tensor: torch.Tensor) -> Any:
-        """What a kernel reads itself: an answer that waits; of a check that all are true, true; or zero.
+        """What a kernel reads itself: an answer that waits; of a check, true; or zero.
 
         What lies there is left from whoever had the memory before.
         """
         nesting = self._nesting
         if nesting.depth >= _UNFOLLOWED or self._answers.are_waiting():
             return kernel(tensor)
-        is_check = tensor.dtype is torch.bool and tensor.data_ptr() == nesting.all_result
+        is_check = tensor.dtype is torch.bool and tensor.data_ptr() == nesting.checked
         value = torch.tensor(is_check, dtype=tensor.dtype, device="cpu").item()
         if not is_check:
             self._following.reads.list_assumed(tensor.dtype, value)
