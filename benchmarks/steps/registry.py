@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .step import Step
 
 _LLAMA = ("LlamaConfig", "LlamaForCausalLM")
@@ -191,7 +193,116 @@ ALLOCATOR_SETTINGS = tuple(
     )
 )
 
+_TIMM: dict[str, dict[str, Any]] = {
+    "swin_tiny_patch4_window7_224": {"batch": 32, "autocast": "bf16"},
+    "efficientnet_b0": {"batch": 32},
+    "mobilenetv3_large_100": {"batch": 64, "autocast": "fp16", "channels_last": True},
+    "vit_small_patch14_dinov2": {"batch": 8, "size": 518, "autocast": "bf16"},
+    "maxvit_tiny_rw_224": {"batch": 16, "autocast": "bf16"},
+}
+LIBRARIES = (
+    *(
+        Step(f"timm-{name}", "libraries", "timm_model", 8, {"name": name} | arguments, seconds=3)
+        for name, arguments in _TIMM.items()
+    ),
+    Step("torchvision-deeplab", "libraries", "torchvision_segmentation", 8, {"batch": 8, "size": 320},
+         seconds=3),
+    Step("torchvision-swin3d", "libraries", "torchvision_video", 12, {"batch": 4, "frames": 16},
+         seconds=3),
+    Step("torchvision-retinanet", "libraries", "torchvision_detection", 8, {"batch": 2, "size": 512},
+         seconds=3),
+    Step("torchaudio-conformer", "libraries", "torchaudio_conformer", 4, {"batch": 8, "length": 800},
+         seconds=3),
+    *(
+        Step(f"transformers-{name}", "libraries", "transformers_model", 20,
+             {"model": model, "config": config, "options": options, **sizes}, classes=(model,), seconds=3)
+        for name, model, config, options, sizes in (
+            ("qwen3-experts", "Qwen3MoeForCausalLM", "Qwen3MoeConfig",
+             {"hidden_size": 1024, "intermediate_size": 2048, "moe_intermediate_size": 512,
+              "num_hidden_layers": 6, "num_attention_heads": 16, "num_key_value_heads": 4, "num_experts": 32,
+              "num_experts_per_tok": 4, "use_cache": False},
+             {"batch": 2, "length": 1024, "vocabulary": 150_000}),
+            ("gemma3", "Gemma3ForCausalLM", "Gemma3TextConfig",
+             {"hidden_size": 1152, "intermediate_size": 6912, "num_hidden_layers": 8,
+              "num_attention_heads": 4, "num_key_value_heads": 1, "vocab_size": 262_144, "use_cache": False},
+             {"batch": 2, "length": 1024, "vocabulary": 262_144}),
+            ("mamba2", "Mamba2ForCausalLM", "Mamba2Config",
+             {"hidden_size": 512, "num_hidden_layers": 4, "num_heads": 16, "head_dim": 64, "state_size": 64,
+              "n_groups": 1, "use_cache": False}, {"batch": 2, "length": 512, "vocabulary": 32_000}),
+            ("deberta", "DebertaV2ForMaskedLM", "DebertaV2Config",
+             {"vocab_size": 30_000, "hidden_size": 768, "num_hidden_layers": 6, "num_attention_heads": 12,
+              "intermediate_size": 3072, "relative_attention": True, "position_buckets": 256,
+              "pos_att_type": ["c2p", "p2c"]},
+             {"batch": 8, "length": 256, "vocabulary": 30_000, "autocast": "bf16"}),
+            ("gpt-oss", "GptOssForCausalLM", "GptOssConfig",
+             {"hidden_size": 1024, "intermediate_size": 1024, "num_hidden_layers": 4,
+              "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 64,
+              "num_local_experts": 16, "use_cache": False},
+             {"batch": 1, "length": 1024, "vocabulary": 200_000}),
+        )
+    ),
+    Step("transformers-segformer", "libraries", "transformers_vision", 4,
+         {"model": "SegformerForImageClassification", "config": "SegformerConfig", "options": {}, "batch": 16,
+          "size": 256}, classes=("SegformerForImageClassification",)),
+    Step("transformers-resnet", "libraries", "transformers_vision", 8,
+         {"model": "ResNetForImageClassification", "config": "ResNetConfig", "options": {}, "batch": 32,
+          "size": 224}, classes=("ResNetForImageClassification",)),
+    Step("transformers-clip", "libraries", "clip", 8, {"batch": 32}, classes=("CLIPModel",)),
+    Step("transformers-wav2vec", "libraries", "wav2vec", 8, {"batch": 4, "samples": 80_000},
+         classes=("Wav2Vec2ForCTC",)),
+    Step("generate-greedy", "libraries", "generated", 6,
+         {"size": "1b", "batch": 4, "length": 700, "max_new_tokens": 8, "do_sample": False}, classes=_LLAMA),
+    Step("generate-beams", "libraries", "generated", 6,
+         {"size": "1b", "batch": 2, "length": 300, "max_new_tokens": 8, "num_beams": 4, "do_sample": False},
+         classes=_LLAMA),
+    Step("generate-sampled", "libraries", "generated", 6,
+         {"size": "1b", "batch": 4, "length": 700, "max_new_tokens": 8, "do_sample": True, "top_p": 0.9},
+         classes=_LLAMA),
+    Step("peft-adapters", "libraries", "peft_adapters", 12, {"length": 1024, "quantity": 16}, classes=_LLAMA),
+    Step("trainer-bf16", "libraries", "transformers_trainer", 6,
+         {"bf16": True, "gradient_accumulation_steps": 2}, classes=_LLAMA, seconds=4),
+    Step("trainer-fp32-checkpoints", "libraries", "transformers_trainer", 6,
+         {"gradient_checkpointing": True, "optim": "adafactor"}, classes=_LLAMA, seconds=4),
+    Step("lightning-mixed", "libraries", "lightning_trainer", 1, {"precision": "bf16-mixed"}, seconds=4),
+    Step("graph-convolutions", "libraries", "graph_network", 2,
+         {"kind": "GCNConv", "nodes": 50_000, "edges": 400_000}, seconds=4),
+    Step("graph-attention", "libraries", "graph_network", 4,
+         {"kind": "GATConv", "nodes": 50_000, "edges": 400_000}, seconds=4),
+    Step("differential-equation", "libraries", "differential_equation", 1, {"rows": 20_000}, seconds=3),
+)  # fmt: skip
+
+FEATURES = (
+    Step("ddp", "features", "distributed_data_parallel", 2, {"rows": 4096, "bucket_view": False}),
+    Step("ddp-views", "features", "distributed_data_parallel", 2, {"rows": 4096, "bucket_view": True}),
+    Step("fsdp2-llama-160m", "features", "fully_sharded", 6, {"size": "160m", "length": 1024},
+         classes=_LLAMA),
+    Step("saved-on-host", "features", "saved_on_host", 2, {"rows": 4096}),
+    Step("selective-checkpoints", "features", "selectively_checkpointed", 2, {"rows": 4096}),
+    Step("gradients-by-sample", "features", "gradients_by_sample", 2, {"rows": 512}),
+    Step("jacobians", "features", "jacobians", 1, {"width": 300}),
+    Step("ragged-attention", "features", "ragged", 1, {"count": 16}),
+    Step("flex-attention", "features", "flexible_attention", 1, {"length": 2048}, seconds=12),
+    Step("compiled-llama", "features", "compiled_llama", 6, {"length": 512, "mode": "default"},
+         classes=_LLAMA, seconds=20),
+    Step("compiled-llama-graphs", "features", "compiled_llama", 8,
+         {"length": 512, "mode": "reduce-overhead"}, classes=_LLAMA, seconds=20),
+    *(
+        Step(f"updated-by-{name.lower()}", "features", "updated_by", 2, {"optimizer": name, **options})
+        for name, options in {
+            "Muon": {}, "LBFGS": {"history_size": 4, "max_iter": 3}, "NAdam": {}, "Adadelta": {}, "ASGD": {},
+            "Rprop": {}, "Adamax": {}, "RAdam": {},
+        }.items()
+    ),
+    Step("averaged", "features", "averaged", 2, {"rows": 2048}),
+    Step("sparse-rows", "features", "sparse_rows", 2, {"words": 100_000}),
+    Step("reparametrized", "features", "reparametrized", 1, {"rows": 2048}),
+    Step("resampled", "features", "resampled", 2, {"batch": 8, "size": 256}),
+    Step("eight-bit-products", "features", "eight_bits", 1, {"rows": 4096}),
+    Step("gru-packed", "features", "recurrent_gates", 1, {"batch": 32, "length": 120}),
+)  # fmt: skip
+
 STEPS: tuple[Step, ...] = (
     *LAYERS, *ALLOCATOR_SETTINGS, *ATTENTION, *LOSSES, *OPTIMIZERS, *LANGUAGE_MODELS, *ENCODERS, *EXPERTS,
     *FINE_TUNING, *CONV_NETS, *VISION_TRANSFORMERS, *INFERENCE,
+    *LIBRARIES, *FEATURES,
 )  # fmt: skip

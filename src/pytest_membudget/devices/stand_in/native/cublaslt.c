@@ -3,7 +3,8 @@
    Memory: PyTorch passes a workspace that it allocated before it asks which algorithms there are
    (aten/src/ATen/cuda/CUDABlas.cpp, gemm_and_bias and others: _getWorkspaceSize, CublasLtWorkspace), and it
    allocates all of it whatever the chosen algorithm needs. So the answer's own workspace, 0 here, is in no
-   figure; an algorithm that needs less than there is exists for every product that cuBLASLt supports.
+   figure but cuDNN's (cudnn_workspaces.c); an algorithm that needs less than there is exists for every
+   product that cuBLASLt supports.
 
    Prototypes and layouts: cublasLt.h of CUDA 12.6 to 13.2, and the cuBLAS documentation. */
 #include <string.h>

@@ -43,8 +43,8 @@ int cudnn_size(const char *name, const uintptr_t *words, size_t count);
 /* The device-properties descriptor of a card, which the real library plans for; NULL where it takes none. */
 void *cudnn_device_properties(int device);
 
-/* Lists a plan of `config` as not modelled where its blocks run in clusters. */
-void cudnn_note_clusters(void *config);
+/* Lists a plan of `config` as not modelled where the card decides its workspace. */
+void cudnn_note_workspace(void *config);
 
 /* Whether `plan`, whose engine `config` describes, is left as it is: its kernels would be compiled, and its
    workspace is known without that. */

@@ -131,7 +131,7 @@ EXPORTED int cudnnBackendFinalize(void *descriptor) {
     cudnn_was_asked();
     int status = set_device(descriptor, found.device_attribute);
     if (!status && found.config)
-        cudnn_note_clusters(found.config);
+        cudnn_note_workspace(found.config);
     if (status || (found.config && cudnn_plan_waits(descriptor, found.config)))
         return status;
     return real(descriptor);

@@ -72,7 +72,7 @@ EXPORTED int cudaGetDriverEntryPoint(const char *name, void **function, unsigned
 }
 
 /* The driver's private tables are not ours to imitate: libraries with the runtime linked in do not start.
-   cuDNN's is not to: what it would run decides no size. */
+   cuDNN's is not to: the workspaces that it decides are listed (cudnn_workspaces.c). */
 EXPORTED int cuGetExportTable(const void **table, const void *id) {
     Dl_info caller;
     *table = NULL;
