@@ -117,6 +117,13 @@ def jiterated():
     return list(square(torch.ones(5, device="cuda")).shape)
 
 
+def asked_of_clusters_and_groups():
+    """As Transformer Engine does (2.20.2). A100: 108 multiprocessors, two for a cluster of blocks."""
+    library, clusters = ctypes.CDLL(None), ctypes.c_int()
+    asked = library.cudaOccupancyMaxActiveClusters(ctypes.byref(clusters), None, None)
+    return [asked, clusters.value, library.cublasLtGroupedMatrixLayoutInit_internal(bytes(64), 64, 0, 1)]
+
+
 @pytest.mark.parametrize(
     ("body", "value"),
     [
@@ -126,6 +133,7 @@ def jiterated():
         (trained_in_threads, [[], []]),
         (forked_beside_threads, [0] * 100),
         (jiterated, [5]),
+        (asked_of_clusters_and_groups, [0, 54, 0]),
     ],
 )
 def test_what_pytorch_asks_for_is_answered(stand_in, body, value):

@@ -42,12 +42,12 @@ CREATES(cublasLtMatmulPreferenceCreate, 1)
 
 EACH(SUCCEEDS, cublasLtDestroy, cublasLtMatmul, cublasLtMatrixTransform, cublasLtMatmulDescInit_internal,
      cublasLtMatmulDescDestroy, cublasLtMatmulDescSetAttribute, cublasLtMatrixLayoutInit_internal,
-     cublasLtMatrixLayoutDestroy, cublasLtMatrixLayoutSetAttribute, cublasLtMatrixTransformDescInit_internal,
-     cublasLtMatrixTransformDescDestroy, cublasLtMatrixTransformDescSetAttribute,
-     cublasLtMatmulPreferenceInit_internal, cublasLtMatmulPreferenceDestroy,
-     cublasLtMatmulPreferenceSetAttribute, cublasLtMatmulAlgoConfigSetAttribute,
-     cublasLtHeuristicsCacheSetCapacity, cublasLtLoggerSetLevel, cublasLtLoggerSetMask,
-     cublasLtLoggerForceDisable)
+     cublasLtGroupedMatrixLayoutInit_internal, cublasLtMatrixLayoutDestroy, cublasLtMatrixLayoutSetAttribute,
+     cublasLtMatrixTransformDescInit_internal, cublasLtMatrixTransformDescDestroy,
+     cublasLtMatrixTransformDescSetAttribute, cublasLtMatmulPreferenceInit_internal,
+     cublasLtMatmulPreferenceDestroy, cublasLtMatmulPreferenceSetAttribute,
+     cublasLtMatmulAlgoConfigSetAttribute, cublasLtHeuristicsCacheSetCapacity, cublasLtLoggerSetLevel,
+     cublasLtLoggerSetMask, cublasLtLoggerForceDisable)
 
 EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c, void *d,
                                             void *preference, int asked, struct heuristic_result *results,

@@ -133,6 +133,7 @@ EXPORTED int cuOccupancyMaxActiveClusters(int *clusters, void *function, const v
     *clusters = card_at(current_device())->multiprocessors / 2;
     return SUCCESS;
 }
+ALIAS(cudaOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters)
 
 EXPORTED int cuOccupancyMaxPotentialClusterSize(int *blocks, void *function, const void *config) {
     *blocks = 8; /* the largest that is portable (CUDA C++ Programming Guide 13, "Thread Block Clusters") */
