@@ -145,18 +145,21 @@ def test_ranks_that_have_what_the_others_do_run_once_for_them(run):
 
 
 def test_who_took_wrong_values_runs_once_more_and_no_other(run):
-    """Ranks 0 and 7 took their stage's for those of the other; 3 and 5 lacked the rows of their pairs."""
+    """Ranks 0 and 7 took their stage's for those of the other; 3 and 5 lack rows if their pairs run then."""
     ran = (run.folder / "stages").read_text()
 
-    assert [ran.count(str(rank)) for rank in range(7)] == [2, 1, 1, 2, 1, 2, 1]
-    assert 2 <= ran.count("7") <= 3  # it may have begun ahead, before any other
+    times = [ran.count(str(rank)) for rank in range(8)]
+    assert [times[rank] for rank in (0, 1, 2, 4, 6)] == [2, 1, 1, 1, 1]
+    assert {times[3], times[5]} <= {1, 2}
+    assert 2 <= times[7] <= 3  # it may have begun ahead, before any other
 
 
 def test_weights_that_are_broadcast_decide_nothing(run):
     """4096 x 4096 parameters of 4 bytes, and DDP's bucket of as many."""
     estimates = run.rows["test_needs_no_other_rank_for_weights"]["estimates"]
     assert [one["rank"] for one in estimates] == [0, 9]
-    assert {caveat["cause"] for one in estimates for caveat in one["caveats"]} == {"other-ranks"}
+    causes = [[caveat["cause"] for caveat in one["caveats"]] for one in estimates]
+    assert causes == [["other-ranks"], ["method", "other-ranks"]]  # other answers were given to rank 0 alone
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import DEPENDS, HOW, READ, Caveat
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.results.answer import TRACED, Answer
-from pytest_membudget.worker.ranks.rank_answers import RankEnd, answer_of_ranks, combined
+from pytest_membudget.worker.ranks.rank_answers import Asking, RankEnd, answer_of_ranks, combined
 
 
 def traced(rank):
@@ -132,8 +132,8 @@ class Ranks:
         return replace(figure(rank, self._sizes.get(rank, 10)), host=host, caveats=caveats)
 
 
-def answer_of(budget, ranks):
-    return answer_of_ranks(budget, ranks, ranks, lambda told: None)
+def answer_of(budget, ranks, *, at_once=8, **more):
+    return answer_of_ranks(budget, Asking(ranks, ranks, at_once=at_once, **more))
 
 
 def assumptions_of(answer):
@@ -154,7 +154,7 @@ def test_the_others_get_what_the_first_broadcasts():
     ranks = Ranks(representatives=[7], rank_0={"broadcasts": sent("it")})
     expected = {}
 
-    answer_of_ranks(Budget(gib=1, gpus=8), ranks, ranks, expected.update)
+    answer_of(Budget(gib=1, gpus=8), ranks, expect=expected.update)
 
     assert ranks.told == {0: {}, 7: {"0": sent("it")}}
     assert {rank: json.loads(text) for rank, text in expected.items()} == {7: {"0": sent("it")}}
@@ -191,7 +191,7 @@ def test_who_was_asked_ahead_gets_what_was_announced_and_is_asked_again_if_that_
     ranks = Ranks(representatives=[1, 2, 3], rank_1={"broadcasts": sent("one")}, rank_3=unheard(1))
     expected = {}
 
-    answer_of_ranks(Budget(gib=1, gpus=4), ranks, ranks, expected.update)
+    answer_of(Budget(gib=1, gpus=4), ranks, expect=expected.update)
 
     assert [*expected] == [1, 2, 3]
     assert len({*expected.values()}) == 1
@@ -243,13 +243,53 @@ def test_who_runs_for_others_alone_runs_at_once_and_not_again_if_it_gave_all_bef
         once.append(rank)
         return ranks(rank, received)
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=5), ranks, ask_once, expected.append)
+    asking = Asking(ranks, ask_once, expected.append, at_once=3)
+    answer = answer_of_ranks(Budget(gib=1, gpus=5), asking)
 
     assert ranks.asked == [0, 4, 1, 2, 3, 4]
     assert once == [1, 2, 3]
     assert [[*one] for one in expected if one] == [[4], [1, 2, 3]]
     assert ranks.told[4] == {"0": "", **{str(rank): sent(f"rank {rank}") for rank in (1, 2, 3)}}
     assert [report.rank for report in answer.reports] == [0, 4]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "asked"),
+    [(2, [0, 5, 1, 2, 3, 4, 5]), (1, [0, 5, 1, 2, 3, 4, 5]), (8, [0, 5, 1, 2, 3, 4, 3, 5])],
+)
+def test_no_more_run_at_once_than_there_are_processes_so_that_the_next_have_what_these_send(at_once, asked):
+    """All give something before they take anything; then the odd ranks take what the rank before sends."""
+
+    def rank(own):
+        others = [one for one in range(6) if one != own]
+
+        def answer(told):
+            lacks = [one for one in others if str(one) not in told]
+            taken = [(1, one, "all", ["own"] if one in lacks else None) for one in others]
+            if own % 2:
+                taken.append((1, own - 1, "all", ["?"] if own - 1 in lacks else None))
+            return {
+                "unheard": tuple(lacks), "taken": json.dumps(taken), "broadcasts": sent("own", f"by {own}")
+            }  # fmt: skip
+
+        return answer
+
+    ranks = Ranks([*range(1, 6)], **{f"rank_{own}": rank(own) for own in range(6)})
+
+    answer_of(Budget(gib=1, gpus=6), ranks, at_once=at_once)
+
+    assert ranks.asked == asked
+
+
+def test_the_last_rank_that_already_runs_is_not_run_for_what_it_sends():
+    alike = {f"rank_{rank}": gathering(rank, "a") for rank in range(4)}
+    ranks, expected = Ranks(**alike), []
+
+    answer_of(Budget(gib=1, gpus=4), ranks, expect=expected.append, ahead=(3,))
+
+    assert ranks.asked == [0, 3, 1, 2]
+    assert [{**one} for one in expected[:1]] == [{3: ""}]
+    assert ranks.told[3] == {}
 
 
 ERROR = {"outcome": "error", "reason": "ValueError in call", "details": "here", "raised": True}

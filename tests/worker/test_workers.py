@@ -78,12 +78,20 @@ def test_both_other_ends_of_what_a_rank_read_are_sent_before_either_answers():
 
     def answer(request):
         sent[request.rank, request.variant] = [(one.rank, one.variant) for one in workers.workers[0].sent]
-        return replace(traced(request), unknown=("numbers",))
+        return replace(traced(request), unknown=("numbers",), last_read=f"t.py:{request.rank}")
 
     workers.answer_to = answer
 
     assert verdicts(workers, [("a", "t.py", 2)]) == ["within"]
     assert all((rank, 2) in sent[rank, 1] for rank in (0, 1))
+
+
+def test_ranks_that_did_the_same_are_varied_once():
+    workers = ScriptedWorkers(lambda request: replace(traced(request), unknown=("data",)), holds=2)
+
+    assert verdicts(workers, [("a", "t.py", 4)]) == ["within"]
+    sent = [(request.rank, request.variant) for request in workers.workers[0].sent]
+    assert sorted(sent) == [(0, 0), (0, 1), (1, 0), (3, 0)]
 
 
 def test_the_last_rank_runs_beside_the_first_if_nothing_else_waits():

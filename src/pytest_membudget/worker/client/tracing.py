@@ -20,10 +20,11 @@ from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.answer import Answer, Request, failed, read_answer
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
-from ..ranks.rank_answers import answer_of_ranks
+from ..ranks.rank_answers import Asking, answer_of_ranks
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
-from .variants import ask_with_variants, variants_of
+from .variants import ask_with_variants
+from .varied_ranks import VariedRanks
 from .workers import Worker, Workers
 
 
@@ -159,6 +160,8 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
+    varied = VariedRanks(workers.ask)
+
     def ask_once(rank: int, received: str) -> Answer:
         try:
             return workers.ask(request.of_rank(rank, budget.gpus, received))
@@ -167,10 +170,10 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
 
     def ask(rank: int, received: str, known: Answer | None) -> Answer:
         first, asked = known or ask_once(rank, received), request.of_rank(rank, budget.gpus, received)
-        further = variants_of(asked, first)
+        further = varied.further(asked, first)
         workers.expect(further, next_=True)
         try:
-            return ask_with_variants(workers.ask, asked, first)
+            return varied.answer(asked, first)
         except WorkerFailure as error:
             return failed(str(error))
         finally:
@@ -181,9 +184,9 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
         workers.expect([request.of_rank(rank, budget.gpus, received[rank]) for rank in received], next_=True)
 
     first, last = (request.of_rank(rank, budget.gpus) for rank in (0, budget.gpus - 1))
-    workers.expect_where_idle(last, first)
+    ahead = (last.rank,) if workers.expect_where_idle(last, first) else ()
     try:
-        return answer_of_ranks(budget, ask, ask_once, expect)
+        return answer_of_ranks(budget, Asking(ask, ask_once, expect, workers.at_once, ahead))
     finally:
         workers.forget(last)
 

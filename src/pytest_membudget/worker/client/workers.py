@@ -174,9 +174,14 @@ class Workers:
         #: requests that were pending when a worker was lost: each runs alone now
         self._suspects: set[Request] = set()
 
+    @property
+    def at_once(self) -> int:
+        """How many requests run at the same time."""
+        return self._order.processes
+
     def expect(self, requests: Sequence[Request], *, next_: bool = False) -> None:
         """Announce requests that ``ask`` will be called with: after those announced before, or ``next_``."""
-        if self._order.processes == 1:
+        if self.at_once == 1:
             return
         new = [one for one in requests if one not in self._ahead and not self._is_pending(one)]
         for one in new:
@@ -186,10 +191,15 @@ class Workers:
         else:
             self._expected += new
 
-    def expect_where_idle(self, request: Request, asked: Request) -> None:
-        """Announce ``request``, which ``ask`` may not be called with, if nothing but ``asked`` waits."""
-        if not {*self._expected} - {asked}:
+    def expect_where_idle(self, request: Request, asked: Request) -> bool:
+        """Announce ``request``, which ``ask`` may not be called with, if nothing but ``asked`` waits.
+
+        Returns whether it was.
+        """
+        is_idle = self.at_once > 1 and not {*self._expected} - {asked}
+        if is_idle:
             self.expect([request])
+        return is_idle
 
     def _is_pending(self, request: Request) -> bool:
         return self._worker is not None and request in self._worker.pending.values()

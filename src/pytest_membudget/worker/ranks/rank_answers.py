@@ -18,6 +18,23 @@ from .exchanges import Exchanges, Run
 AskOnce = Callable[[int, str], Answer]
 #: The same, and varies what nobody knows; of a run that was as with these values its answer is given.
 Ask = Callable[[int, str, Answer | None], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How ranks are asked."""
+
+    ask: Ask
+    ask_once: AskOnce
+    """For those that run for what they send alone."""
+    expect: Callable[[Mapping[int, str]], None] = lambda received: None
+    """Called with the ranks that are asked next, and what they have received."""
+    at_once: int = 1
+    """How many run at the same time."""
+    ahead: tuple[int, ...] = ()
+    """Those that have been asked already, when nothing was received."""
+
+
 _COUNTED = "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
 #: Outcomes of a rank's answer after which the others are ended.
 FAILURES = (FAILED, OUT_OF_MEMORY)
@@ -102,8 +119,10 @@ def _fate(one: RankEnd) -> str:
 class _Ranks:
     """The ranks whose figures are asked for, and those whose values they need."""
 
-    def __init__(self, ask: Ask, ask_once: AskOnce, expect: Callable[[Mapping[int, str]], None]) -> None:
-        self._ask, self._ask_once, self._expect = ask, ask_once, expect
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        #: what ranks get that already run
+        self._ahead = dict.fromkeys(asking.ahead, "")
         #: of ranks whose figures are asked for, and of one without a figure
         self.answers: dict[int, Answer] = {}
         #: the last run of each rank that has run
@@ -136,13 +155,13 @@ class _Ranks:
         """``ranks`` run next: all get the same, so that they can be asked at once."""
         if all(self._settle(rank) for rank in ranks if rank in self.latest):
             self._announced = {rank: self._received(rank) for rank in ranks if not self._is_final(rank)}
-            self._expect({**self._announced})
+            self._asking.expect({**self._announced})
 
     def try_others(self) -> None:
         """Who took what others send no more runs with what they send now: its figure may depend on it."""
         for rank, answer in self.answers.items():
             if not self.have_ended and self._is_outdated(rank):
-                self.answers[rank] = _together(answer, self._ask(rank, self._received(rank), None))
+                self.answers[rank] = _together(answer, self._asking.ask(rank, self._received(rank), None))
 
     def _received(self, rank: int) -> str:
         """What the others have sent ``rank`` so far; empty where no rank sends or asks for anything.
@@ -172,7 +191,7 @@ class _Ranks:
         known = replace(self.latest[rank].answer, unheard=()) if self._is_final(rank) else None
         if announced is not None and rank not in self.latest:
             received = announced
-        answer = self.answers[rank] = self._ask(rank, received, known)
+        answer = self.answers[rank] = self._asking.ask(rank, received, known)
         self.latest[rank] = Run(answer, received)
 
     def _is_final(self, rank: int) -> bool:
@@ -187,12 +206,12 @@ class _Ranks:
         """Run whom ``goal`` needs, for what they send, until all that it took of them is certain.
 
         Whether none has failed: one that took wrong values may have failed by that. The last rank runs before
-        others, which then take its values for those of ranks near it.
+        others, which then take its values for those of ranks near it; and no more at once than there are
+        processes, so that the next get what these send.
         """
         exchanges = Exchanges(self.latest)
         while waiting := [one for one in exchanges.to_run(goal) if one not in self._stuck]:
-            if len(self.latest) == 1:
-                waiting = waiting[-1:]
+            waiting = waiting[-1:] if len(self.latest) == 1 else waiting[: self._asking.at_once]
             self._run_at_once(waiting)
             exchanges = Exchanges(self.latest)
             self._stuck |= {one for one in waiting if not self._has_grown(one)}
@@ -213,21 +232,19 @@ class _Ranks:
 
     def _run_at_once(self, ranks: Sequence[int]) -> None:
         """Run ``ranks``, which get what all have sent before, so that they can run at once."""
-        received = {rank: self._received(rank) for rank in ranks}
-        self._expect(received)
-        self.latest |= {rank: Run(self._ask_once(rank, received[rank]), received[rank]) for rank in ranks}
+        received = {rank: self._ahead.pop(rank, self._received(rank)) for rank in ranks}
+        self._asking.expect(received)
+        for rank in ranks:
+            self.latest[rank] = Run(self._asking.ask_once(rank, received[rank]), received[rank])
 
 
-def answer_of_ranks(
-    budget: Budget, ask: Ask, ask_once: AskOnce, expect: Callable[[Mapping[int, str]], None]
-) -> Answer:
+def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
     """The combined answer of all ranks of ``budget``. Stops at the first rank without a figure.
 
     Rank 0's run decides which others must run so that the worst is known; the remaining ranks are assumed to
-    need no more, which each report says. ``ask_once`` is as ``ask``, for ranks that run for what they send
-    alone. ``expect`` is called with the ranks that either is called with next, and what they have received.
+    need no more, which each report says.
     """
-    ranks = _Ranks(ask, ask_once, expect)
+    ranks = _Ranks(asking)
     ranks.run([0])
     answers = ranks.answers
     first = answers[0]
