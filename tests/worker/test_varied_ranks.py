@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.caveats import HOW, READ, Caveat
+from pytest_membudget.caveats import HOW, PROCESS, READ, Caveat
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.results.answer import Answer, Request
 from pytest_membudget.worker.client.varied_ranks import VariedRanks
@@ -14,9 +14,12 @@ LOSS = Caveat(READ, "a.py:1 reads a float32 value (once): taken to be 1.0")
 NORM = Caveat(READ, "a.py:3 reads a float32 value (once): taken to be 1.0")
 
 
-def traced(size_bytes, rank=0, caveat=LOSS, **more):
+def traced(size_bytes, rank=0, caveat=LOSS, host_bytes=8, components=(), **more):
     peak = PeakBytes(size_bytes, size_bytes, size_bytes, size_bytes)
-    report = MemoryReport("traced", "allocated", peak, {}, rank=rank, caveats=(caveat,), seconds=rank)
+    host = MemoryReport("traced", "allocated", PeakBytes(*[host_bytes] * 4), dict(components), rank=rank)
+    report = MemoryReport(
+        "traced", "allocated", peak, {}, rank=rank, host=host, caveats=(caveat,), seconds=rank
+    )
     return Answer("traced", reports=(report,), unknown=("data",), **more)
 
 
@@ -43,6 +46,7 @@ def answers(*firsts):
 #: What rank 1 did, where rank 0 took 4 bytes and read a loss.
 OTHERS = {
     "more": traced(5, 1),
+    "more on the host": traced(4, 1, host_bytes=9),
     "read at another line": traced(4, 1, NORM),
     "read another last": traced(4, 1, last_read="a.py:9"),
     "made a size of it": traced(4, 1, sizes=((2, 4),)),
@@ -61,7 +65,12 @@ def test_a_rank_that_did_something_else_is_given_other_answers_too(name):
 
 
 def test_one_that_did_the_same_takes_what_the_other_took_with_them():
-    reports, ranks = answers(traced(4), traced(4, 1, broadcasts="its own", properties=(("rank", 1),)))
+    """It may read another time, start other processes, and hold other things on the host at its peak."""
+    clock, make = replace(LOSS, text=LOSS.text.replace("1.0", "7.5")), Caveat(PROCESS, "make is started")
+    first, other = traced(4, components=[("inputs", 4)]), traced(4, 1, clock, broadcasts="its own")
+    first = replace(first, reports=(replace(first.report, caveats=(LOSS, make)),))
+
+    reports, ranks = answers(first, other)
 
     assert ranks == [0]
     assert [(report.rank, report.peak_bytes) for report in reports] == [(0, 9), (1, 9)]

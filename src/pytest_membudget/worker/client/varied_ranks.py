@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
-from ...caveats import HOW, Caveat
+from ...caveats import ASSUMED, HOW, UNCHECKED, Caveat
 from ...results.answer import Answer, Request
 from .variants import Ask, ask_with_variants, following_variant, variants_of
+
+#: What follows in the text of a read.
+_VALUE: Final = ": taken to be "
 
 
 class VariedRanks:
@@ -50,11 +54,15 @@ class VariedRanks:
 
 
 def _did(answer: Answer) -> object:
-    """All that a run read, allocated and held, and how it ended; whose it was is left out."""
+    """All that a run read, allocated and held, and how it ended; whose it was is left out.
+
+    So are the values that reads were given, some of which are times, and which of the host's memory is what,
+    as its threads are not in step: what the run did with them is there.
+    """
     report = answer.report
-    host = report.host if report is not None else None
-    return (
-        replace(report, rank=0, seconds=0.0, host=None) if report is not None else None,
-        replace(host, rank=0, seconds=0.0) if host is not None else None,
-        *(answer.outcome, answer.reason, answer.unknown, answer.sizes, answer.last_read),
-    )
+    done = (answer.outcome, answer.reason, answer.unknown, answer.sizes, answer.last_read)
+    if report is None:
+        return done
+    reads = [one.text.partition(_VALUE)[0] for one in report.caveats if one.kind in (ASSUMED, UNCHECKED)]
+    host = report.host.peak if report.host is not None else None
+    return *done, reads, host, replace(report, rank=0, seconds=0.0, host=None, caveats=())
