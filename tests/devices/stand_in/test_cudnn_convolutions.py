@@ -117,26 +117,26 @@ CLUSTERS = "cudnnBackendFinalize (convolution in clusters: up to 9 MiB more on a
 PRODUCT = "cudnnBackendFinalize (convolution by cuBLASLt: up to 9 MiB more on an H100)"
 
 
-def listed(x, w, padding):
-    convolution_requests(x, w, {"padding": padding})
+def listed(x, w, dtype):
+    convolution_requests(x, w, {"padding": w[-1] // 2}, dtype)
     return not_modelled()
 
 
 @pytest.mark.parametrize(
-    ("gpu", "x", "w", "padding", "names"),
+    ("gpu", "x", "w", "dtype", "names"),
     [
         # torch 2.11, cuDNN 9.19, H200: the weight's gradient took 104,972,967 bytes for 103,203,027
-        ("H200-141GB", (64, 64, 56, 56), (64, 64, 3, 3), 1, [CLUSTERS]),
-        ("A100-80GB", (64, 64, 56, 56), (64, 64, 3, 3), 1, []),
-        # torch 2.11, cuDNN 9.19, H100: the output took a workspace of 400 bytes, where the plan has none
-        ("H100-80GB", (64, 64, 56, 56), (64, 64, 1, 1), 0, [PRODUCT]),
-        ("A100-80GB", (64, 64, 56, 56), (64, 64, 1, 1), 0, [PRODUCT]),
+        ("H200-141GB", (64, 64, 56, 56), (64, 64, 3, 3), "float32", [CLUSTERS]),
+        ("A100-80GB", (64, 64, 56, 56), (64, 64, 3, 3), "float32", []),
+        # the same on an H100: the output took a workspace of 400 bytes, where the plan has none
+        ("H100-80GB", (64, 64, 56, 56), (64, 64, 1, 1), "float32", [PRODUCT]),
+        ("A100-80GB", (64, 64, 56, 56), (64, 64, 1, 1), "float32", [PRODUCT]),
+        # products that get no workspace: none was taken
+        ("H100-80GB", (4, 320, 64, 64), (320, 320, 1, 1), "bfloat16", []),
     ],
 )
-def test_a_plan_is_listed_whose_workspace_depends_on_the_card(
-    stand_in, gpu, x, w, padding, names
-):
-    assert stand_in(listed, x, w, padding, gpu=gpu, not_modelled=names) == names
+def test_a_plan_is_listed_whose_workspace_depends_on_the_card(stand_in, gpu, x, w, dtype, names):
+    assert stand_in(listed, x, w, dtype, gpu=gpu, not_modelled=names) == names
 
 
 X, W, Y = (64, 64, 56, 56), (128, 64, 3, 3), (64, 128, 56, 56)
