@@ -90,6 +90,42 @@ def test_without_a_selected_test_nothing_is_asked_of_a_worker(session_of):
     assert "exists only where" not in run.out
 
 
+EARLY = """
+    import os
+    import time
+    from pathlib import Path
+
+    import pytest
+    import torch
+
+    imported = Path("imported")
+    if torch.cuda.is_available():
+        imported.open("a").write(f"{os.environ.get('JOB_OWN')} ")
+    else:
+        end = time.monotonic() + 60
+        while not imported.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert imported.exists()
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_one():
+        torch.empty(2**20, device="cuda")
+    """
+
+
+@pytest.mark.parametrize(
+    ("line", "imports"),
+    [("", ["None"]), ("\n    os.environ['JOB_OWN'] = 'set'\n", ["None", "set"])],
+    ids=["used", "another environment"],
+)
+def test_a_whole_sessions_worker_imports_what_the_session_does_at_the_same_time(session_of, line, imports):
+    """It is used unless the session would now start another: with variables that a file has set, say."""
+    run = session_of({"test_early.py": EARLY + line}, "--membudget")
+
+    assert run.outcomes == {"test_one": "passed"}, run.out
+    assert (run.folder / "imported").read_text().split() == imports
+
+
 NO_BUDGET = """
     import os
     import time

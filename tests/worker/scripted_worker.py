@@ -50,6 +50,9 @@ class _Worker:
         self.pending, self.sent = {}, []
         self.is_closed = False
 
+    def wait_until_ready(self):
+        pass
+
     def has_room(self):
         return len(self.pending) < self.script.holds
 

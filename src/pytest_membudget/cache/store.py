@@ -19,6 +19,7 @@ from .states import digest_of
 
 #: The version of the files' format; another version finds none of these files.
 FORMAT = 6
+_ENTRIES = f"estimates-{FORMAT}"
 MOST_BYTES = 256 * MIB
 #: The share of the size that is left after a cleanup.
 _KEPT_SHARE = 0.8
@@ -43,6 +44,11 @@ def most_bytes(environment: Mapping[str, str]) -> int:
     return int(text) * MIB if text.isascii() and text.isdigit() else MOST_BYTES
 
 
+def has_entries(environment: Mapping[str, str]) -> bool:
+    """Whether any estimate was ever cached."""
+    return (cache_folder(environment) / _ENTRIES).is_dir()
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One cached estimate: its path and dependencies, and the worker's answer."""
@@ -57,7 +63,7 @@ class Store:
 
     def __init__(self, folder: Path, most: int = MOST_BYTES) -> None:
         self.folder = folder
-        self._folder = folder / f"estimates-{FORMAT}"
+        self._folder = folder / _ENTRIES
         self._most_bytes = most
 
     def entries(self, key: str) -> Iterator[Entry]:

@@ -14,13 +14,15 @@ from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_facts import cache_of
+from ..cache.store import has_entries
 from ..comparison.base.exchange import Invocation
 from ..devices.choice import find_stand_in
 from ..hardware.host_capacity import processors
-from ..names import OFF
+from ..names import OFF, REFRESH
 from ..results.estimator import Estimator
 from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
+from ..worker.client.early import EarlyWorker
 from ..worker.client.measuring import MeasuringEstimator
 from ..worker.client.order import Collected, Order, worker_import_path
 from ..worker.client.template import Template
@@ -41,15 +43,17 @@ class Estimators:
         begin: Begin,
         settings: Settings,
         template: Template | None = None,
+        early: EarlyWorker | None = None,
         *,
         is_given: bool = False,
     ) -> None:
-        """``header``: the line in the session's header. ``template``: of workers.
+        """``header``: the line in the session's header. ``template``: of workers. ``early``: their first.
 
         ``is_given``: figures come from ``pytest_membudget.testing``, so nothing is checked.
         """
         self.header = header
         self._template = template
+        self._early = early
         self.is_given = is_given
         self._begin = begin
         self.plan((), {})
@@ -68,10 +72,17 @@ class Estimators:
         self._template.begin(waits=waits)
         return self._template.address
 
+    def begin_worker(self, files: Sequence[str]) -> None:
+        """Ask for a worker of ``files``, which the session collects and whose tests all run."""
+        if self._early is not None:
+            self._early.begin(files)
+
     def close(self) -> None:
         """End all processes."""
         self.bodies.close()
         self.measurer.close()
+        if self._early is not None:
+            self._early.close()
         if self._template is not None:
             self._template.close()
 
@@ -109,6 +120,8 @@ def choose_estimators(
     stand_in = find_stand_in()
     order = replace(order, stand_in=stand_in, observes=settings.cache != OFF)
     template = Template(order, start.template)
+    is_needed = settings.cache in (OFF, REFRESH) or not has_entries(os.environ)
+    early = EarlyWorker(order, template, is_needed=is_needed)
     card = given or GivenDevice(CUDA)
 
     def cache_for(order: Order) -> EstimateCache | None:
@@ -119,7 +132,7 @@ def choose_estimators(
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected, template=template.address)
-        bodies = TracingEstimator(ordered, cache_for, snapshots)
+        bodies = TracingEstimator(ordered, cache_for, snapshots, early.start)
         measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device)
         return bodies, measurer
 
@@ -128,4 +141,4 @@ def choose_estimators(
     header = f"estimates on a stand-in {name} ({stand_in.header}); {measuring}"
     if given is not None:
         header = f"CHECKS NOTHING: measures on {card.device}; {header}"
-    return Estimators(header, begin, settings, template, is_given=given is not None)
+    return Estimators(header, begin, settings, template, early, is_given=given is not None)

@@ -57,6 +57,8 @@ class Gate:
         #: all tests, and node ids of those with budgets, deselected ones included
         self._items: list[pytest.Item] = []
         self._collected: dict[str, None] = {}
+        #: files that may have budgets, as far as they are known
+        self._to_import: list[str] = []
         #: files whose marks may be applied conditionally
         self._may_hide: list[str] = []
         #: files could not be collected, so that there may be tests which this session does not know
@@ -92,6 +94,13 @@ class Gate:
         """Prepare for workers as soon as there may be budgets: the module is imported meanwhile."""
         if not self._only_asks and self._may_have_budgets(module_path):
             self._estimators.begin_template()
+            self._to_import.append(str(module_path))
+
+    def pytest_collectstart(self, collector: pytest.Collector) -> None:
+        """Begin a worker when the first file with budgets is imported, where all its tests run."""
+        is_file = isinstance(collector, pytest.Module) and str(collector.path) in self._to_import
+        if is_file and is_whole(self._config) and not self._is_worker:
+            self._estimators.begin_worker(self._to_import)
 
     def _may_have_budgets(self, path: Path) -> bool:
         text = path.read_text(encoding="utf-8", errors="replace")

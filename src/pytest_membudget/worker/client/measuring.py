@@ -16,7 +16,8 @@ from ...results.test_result import TestResult
 from ..protocol import CUDA
 from ..ranks.launch_ranks import measure_ranks
 from .order import Order, for_program
-from .workers import Worker, Workers
+from .worker import Worker
+from .workers import Workers
 
 #: Drivers reserve different amounts of the same card for themselves (see gpus.yaml).
 _SAME_CARD = 0.97

@@ -116,38 +116,54 @@ class Copy:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def copied(
-    address: str,
-    output: IO[bytes],
-    environment: Mapping[str, str],
-    import_path: Sequence[str],
-    timeout: float,
-) -> tuple[Copy, Channel] | None:
-    """A worker's process from the template at ``address``, as of ``start_process``; None if there is none.
+class Asked:
+    """A worker's process that the template at ``address`` is asked for; it may be there later, or never."""
 
-    ``timeout``: seconds that the template may take to be ready.
-    """
-    connection = socket.socket(socket.AF_UNIX)
-    orders, answers = os.pipe(), os.pipe()
-    theirs = (orders[0], answers[1])
-    request = json.dumps(CopyRequest(environment, import_path).to_json())
-    try:
-        connection.settimeout(timeout)
-        with _bindable(address) as path:
-            connection.connect(path)
-        socket.send_fds(connection, [b" "], [*theirs, output.fileno()])
-        connection.sendall(request.encode() + b"\n")
-        pid = _line(connection)
-    except OSError:  # it has ended, or is on another machine
-        pid = None
-    for descriptor in theirs:
-        os.close(descriptor)
-    channel = Channel(answers[0], orders[1])
-    if pid:
-        return Copy(pid, connection), channel
-    connection.close()
-    channel.close()
-    return None
+    def __init__(
+        self,
+        address: str,
+        output: IO[bytes],
+        environment: Mapping[str, str],
+        import_path: Sequence[str],
+        timeout: float,
+    ) -> None:
+        """As of ``start_process``. ``timeout``: seconds that the template may take to be ready."""
+        self._connection = socket.socket(socket.AF_UNIX)
+        orders, answers = os.pipe(), os.pipe()
+        theirs = (orders[0], answers[1])
+        #: to the process; what is sent before it is there is kept for it
+        self.channel = Channel(answers[0], orders[1])
+        request = json.dumps(CopyRequest(environment, import_path).to_json())
+        with suppress(OSError):  # it has ended, or is on another machine
+            self._connection.settimeout(timeout)
+            with _bindable(address) as path:
+                self._connection.connect(path)
+            socket.send_fds(self._connection, [b" "], [*theirs, output.fileno()])
+            self._connection.sendall(request.encode() + b"\n")
+        for descriptor in theirs:
+            os.close(descriptor)
+        self._is_settled = False
+
+    def made(self) -> Copy | None:
+        """The process, once the template has made it; None if there is none."""
+        try:
+            pid = _line(self._connection)
+        except OSError:
+            pid = None
+        self._is_settled = True
+        if pid:
+            return Copy(pid, self._connection)
+        self._connection.close()
+        self.channel.close()
+        return None
+
+    def close(self) -> None:
+        """Do without it, unless ``made`` was called; one that comes later ends as it finds nobody."""
+        if not self._is_settled:
+            self._connection.settimeout(0)
+            if (copy := self.made()) is not None:
+                copy.kill()
+                end_process(copy, self.channel)
 
 
 @contextmanager

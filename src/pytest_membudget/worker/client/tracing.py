@@ -25,7 +25,8 @@ from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
 from .variants import ask_with_variants
 from .varied_ranks import VariedRanks
-from .workers import Worker, Workers
+from .worker import Worker
+from .workers import Workers
 
 
 class TracingEstimator(Estimator):

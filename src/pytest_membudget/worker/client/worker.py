@@ -1,0 +1,150 @@
+"""Worker: one process that answers requests, from its start to its end."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from ...errors import WorkerFailure
+from ...results.answer import Answer, Request
+from ..processes import WORKER_MODULE, Process, end_process, end_text, start_process, with_tail
+from ..protocol import FAILED, RUNNING, Channel, Message, Task
+from ..time_limit import Watch
+from .order import Order, worker_environment, worker_import_path
+from .template import Asked
+
+#: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
+_GRACE = 30.0
+#: The same for the start: importing a CUDA build of torch on a busy host takes long.
+_START_GRACE = 120.0
+#: Requests sent in addition to the running ones, so that a worker need not wait for the next.
+_QUEUED = 2
+
+
+class Worker:
+    """A worker process, which is there when ``wait_until_ready`` has returned; ended by ``close``."""
+
+    _process: Process
+    _channel: Channel
+
+    def __init__(self, order: Order) -> None:
+        """Ask the template for it, if there is one; ``wait_until_ready`` starts one that it does not make."""
+        self._order = order
+        self._collecting = False
+        #: requests that were sent and not answered yet, by number; answers arrive in completion order
+        self.pending: dict[int, Request] = {}
+        self._numbers = itertools.count(1)
+        with ExitStack() as made:
+            self._output = made.enter_context(tempfile.TemporaryFile())
+            self._scratch = tempfile.mkdtemp(prefix="membudget-")
+            made.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            self._started_with = self._started_for(order)
+            self._asked = self._ask() if order.template else None
+            self._made = made.pop_all()  # until ``close``
+        if self._asked is not None:
+            self._made.callback(self._asked.close)
+
+    def _started_for(self, order: Order) -> tuple[dict[str, str], list[str]]:
+        """The environment and the import path of its process, if it is started for ``order`` now."""
+        return worker_environment(order, self._scratch), worker_import_path(order)
+
+    def _ask(self) -> Asked:
+        seconds = self._order.timeout + _START_GRACE
+        asked = Asked(self._order.template, self._output, *self._started_with, seconds)
+        with suppress(BrokenPipeError):  # there will be none
+            asked.channel.send(self._order.start(self._scratch).to_json())
+        return asked
+
+    def _start(self) -> None:
+        copy = self._asked.made() if self._asked is not None else None
+        if self._asked is not None and copy is not None:
+            self._process, self._channel = copy, self._asked.channel
+        else:
+            environment, path = self._started_with
+            self._process, self._channel = start_process(
+                WORKER_MODULE, self._output, environment, import_path=path
+            )
+            with suppress(BrokenPipeError):  # messages that it sent before it ended are read below
+                self._channel.send(self._order.start(self._scratch).to_json())
+        self._made.callback(end_process, self._process, self._channel)
+
+    def is_for(self, order: Order) -> bool:
+        """Whether it is what would be started for ``order`` now."""
+        own = replace(self._order, collected=order.collected, files=order.files)
+        has_files = {*own.files} == {*self._order.files}
+        return has_files and own == order and self._started_for(order) == self._started_with
+
+    def has_room(self) -> bool:
+        """Whether it runs several tests and can be sent one more request now."""
+        most = self._order.processes + _QUEUED if self._order.processes > 1 else 1
+        return len(self.pending) < most
+
+    def send(self, request: Request) -> None:
+        """Send ``request``, which names one test. Raises ``WorkerFailure`` if the worker is lost."""
+        task = Task(next(self._numbers), request)
+        self.pending[task.number] = request
+        try:
+            self._channel.send(task.to_json(), reads=True)
+        except BrokenPipeError:
+            raise self._lost("the worker was gone") from None
+
+    def receive(self, awaited: Request) -> tuple[Request, Answer]:
+        """The next answer, and the request that it is for: ``awaited`` or another one that was sent.
+
+        Raises ``WorkerFailure`` if the worker is lost; then start another one. After any other exception
+        too, since answers are still to come.
+        """
+        message = self._receive(f"estimating {awaited.key}")
+        request = self.pending.pop(message.number, None)
+        if request is None or message.answer is None:
+            raise self._lost("the worker answered what it was not asked")
+        return request, message.answer
+
+    def close(self) -> None:
+        """Kill the process and the tests that it runs."""
+        self._made.close()
+
+    def wait_until_ready(self) -> None:
+        """Wait until it has collected its files. Raises ``WorkerFailure``."""
+        self._start()
+        self._receive("starting the session", _START_GRACE)
+        self._collecting = True
+        ready = self._receive("importing the test files")
+        self._collecting = False
+        #: device memory that was allocated when the test files were imported, in bytes
+        self.imported_bytes = ready.imported_bytes
+        #: what its device says of itself: its properties, or why they could not be read
+        self.card = ready.answer
+        #: the node ids of the tests with budgets that it has collected, by file and key
+        self.marked = ready.marked
+
+    def _receive(self, doing: str, grace: float = _GRACE) -> Message:
+        """The next message, within the time limit of a test plus ``grace`` seconds.
+
+        A heartbeat starts the limit again: the worker enforces the time limits of its tests.
+        """
+        watch = Watch(self._process.pid, self._order.timeout + grace)
+        while True:
+            try:
+                received = self._channel.receive(watch.wait_seconds())
+            except TimeoutError:
+                overrun = watch.look()
+                if overrun is not None:
+                    late = overrun.text("answer")
+                    raise self._lost(f"the worker did not answer while {doing}: {late}") from None
+                continue
+            if received is None:
+                self._process.wait()
+                raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
+            message = Message.from_json(received)
+            if message.event == FAILED:
+                raise self._lost(message.reason)
+            if message.event != RUNNING:
+                return message
+            watch = Watch(self._process.pid, self._order.timeout + grace)
+
+    def _lost(self, what: str) -> WorkerFailure:
+        return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)
