@@ -55,12 +55,6 @@ def test_csv_has_a_row_for_each_value():
     ]
 
 
-def test_a_file_that_is_no_csv_is_refused_before_anything_runs(capsys):
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["fit", "t.py::t", "--vary=b", "--gpu=H100-80GB", "--out=curve.html"])
-    assert "argument --out: 'curve.html' does not end in .csv\n" in capsys.readouterr().err
-
-
 def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
