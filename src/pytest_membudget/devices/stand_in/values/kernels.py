@@ -27,6 +27,7 @@ from .coalescing import COALESCE, coalescing
 from .counted_sizes import COUNTED
 from .following import Following
 from .foreign_launches import ForeignLaunches
+from .group_ends import group_ends
 from .number_searches import number_search
 from .plans import COMPOSITE, Plan, plan_of
 from .refusals import note_refusal
@@ -39,6 +40,9 @@ _COPY = aten.copy_.default
 #: What kernels make to check by, as ``normal`` does of deviations (native/DistributionTemplates.h, 2.15).
 _CHECKED = frozenset({aten.all.default, aten.ge.Scalar})
 _EXPONENTIAL = aten.linalg_matrix_exp.default
+#: Multiplies group by group but on Hopper and Blackwell, and copies to the host where each ends
+#: (``_grouped_mm_fallback``: native/GroupedMMUtils.h, 2.11 to 2.15). It takes the same wherever that is.
+_GROUPED = aten._grouped_mm.default
 #: What ``matrix_exp`` copies to the host are its matrices' norms, and how often it squares each
 #: (``mexp_impl``, ``compute_T18_scale_square``: native/LinearAlgebra.cpp, 2.15). The longest polynomial is
 #: for norms from 1.46 on in fp32 and 0.30 in fp64, and from two squarings on no further one takes more.
@@ -77,7 +81,7 @@ class _Nesting(threading.local):
 
     depth = 0
     #: what a kernel's copies to the host hold, where it decides by them
-    decides = 0
+    decides: float | torch.Tensor = 0
     #: where the last check of a kernel put its result
     checked = 0
 
@@ -139,7 +143,9 @@ class Kernels:
         if operator is _ITEM:
             return self._reading(operator, kernel)
         if operator is _EXPONENTIAL:
-            return self._computing(operator, self._deciding(kernel), plan)
+            return self._computing(operator, self._deciding(kernel, lambda *_: _LARGE_SCALE), plan)
+        if operator is _GROUPED:
+            return self._computing(operator, self._deciding(kernel, group_ends), plan)
         if operator is _CONVERGES:
             return self._computing(operator, self._expecting(kernel), plan)
         if name in _OF_LENGTHS:
@@ -217,15 +223,19 @@ class Kernels:
     def _copy_within(self, kernel: Kernel, target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
         """A kernel's copy to the host: where it decides by what it has computed, of what makes it do most."""
         kernel(target, source, *args)
-        if self._nesting.decides and source.is_cuda:
-            self._following.assume_within(target, self._nesting.decides)
+        decides = self._nesting.decides
+        if isinstance(decides, torch.Tensor):
+            with torch._C.DisableTorchFunction():
+                target.copy_(decides)
+        elif decides and source.is_cuda:
+            self._following.assume_within(target, decides)
         return target
 
-    def _deciding(self, kernel: Kernel) -> Kernel:
+    def _deciding(self, kernel: Kernel, copied: Callable[..., float | torch.Tensor]) -> Kernel:
         nesting, kernel = self._nesting, self._expecting(kernel)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            nesting.decides = _LARGE_SCALE
+            nesting.decides = copied(*args)
             try:
                 return kernel(*args, **kwargs)
             finally:
