@@ -11,7 +11,7 @@ from pytest_membudget.cache import session_facts as facts
 from pytest_membudget.cache.states import States
 from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.worker.client import template, workers
+from pytest_membudget.worker.client import template, worker
 
 MIB = 2**20
 OUTER = {name: os.environ.get(name) for name in ("HOME", "USERPROFILE", "PY_COLORS")}  # pytester sets them
@@ -93,7 +93,7 @@ class Project:
         changes = []
         with self._monkeypatch.context() as patch:
             patch.setattr(template.Template, "begin", lambda own, *, waits=False: None)
-            patch.setattr(workers, "start_process", refuse)
+            patch.setattr(worker, "start_process", refuse)
             change = States.first_change
             patch.setattr(States, "first_change", lambda *args: changes.append(change(*args)) or changes[-1])
             row = self.run(*args)["test_size"]

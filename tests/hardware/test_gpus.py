@@ -131,7 +131,8 @@ def test_every_context_called_measured_is_among_those_checked_above():
 @pytest.mark.parametrize(("name", "folder"), [("H100", "NVIDIA-H100-80GB-HBM3"), ("H200", "NVIDIA-H200")])
 def test_a_context_is_the_most_that_captured_steps_had_outside_the_allocator(name, folder):
     files = (Path(__file__).parents[2] / "benchmarks/measured" / folder).glob("*/*.json")
-    peaks = [json.loads(file.read_text("utf-8"))["measured"]["peak"] for file in files]
+    alone = [file for file in files if not file.name.startswith(("ddp", "fsdp"))]  # NCCL's has its own row
+    peaks = [json.loads(file.read_text("utf-8"))["measured"]["peak"] for file in alone]
     outside_bytes = max(peak["device_bytes"] - peak["reserved_bytes"] for peak in peaks)
     assert find_gpu(name).context_bytes == pytest.approx(outside_bytes, abs=MIB / 2)
 
@@ -154,8 +155,8 @@ def test_a_context_that_was_seen_keeps_its_cuda():
         ("A6000", "CUDA context of A6000 taken to be 0.29 GiB (typical, not measured on this card)"),
         (
             "H100",
-            "CUDA context of H100-80GB taken to be 0.75 GiB (measured on this card, where "
-            "0.68 GiB to 0.75 GiB were seen)",
+            "CUDA context of H100-80GB taken to be 0.82 GiB (measured on this card, where "
+            "0.61 GiB to 0.82 GiB were seen)",
         ),
         ("A10G", "CUDA context of A10G taken to be 0.28 GiB (measured on this card)"),
         (
