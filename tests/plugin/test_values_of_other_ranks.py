@@ -53,6 +53,11 @@ BODIES = """
         kept = hold(0.1 + found[1 - dist.get_rank()] % 1000 / 2000)
 
     @two
+    def test_takes_more_on_one_rank_where_a_loss_is_high():
+        if torch.randn(8, device="cuda").norm().item() > 5 and dist.get_rank() == 1:
+            kept = hold(0.5)
+
+    @two
     def test_gathers_on_one_rank():
         found = [None, None] if dist.get_rank() == 0 else None
         dist.gather_object(dist.get_rank() + 1, found)
@@ -138,6 +143,13 @@ def test_a_figure_that_depends_on_what_is_different_in_each_run_is_named(run):
     assert caveat["text"].startswith("what other ranks send is different in each run; with that of another")
 
 
+def test_each_rank_gets_the_other_answers_itself(run):
+    """Ranks 0 and 1 do the same until the loss is high."""
+    estimates = run.rows["test_takes_more_on_one_rank_where_a_loss_is_high"]["estimates"]
+
+    assert max(one["peak"]["allocated_bytes"] for one in estimates) >= 2**29
+
+
 def test_ranks_that_have_what_the_others_do_run_once_for_them(run):
     ran = (run.folder / "ran").read_text()
 
@@ -158,8 +170,7 @@ def test_weights_that_are_broadcast_decide_nothing(run):
     """4096 x 4096 parameters of 4 bytes, and DDP's bucket of as many."""
     estimates = run.rows["test_needs_no_other_rank_for_weights"]["estimates"]
     assert [one["rank"] for one in estimates] == [0, 9]
-    causes = [[caveat["cause"] for caveat in one["caveats"]] for one in estimates]
-    assert causes == [["other-ranks"], ["method", "other-ranks"]]  # other answers were given to rank 0 alone
+    assert {caveat["cause"] for one in estimates for caveat in one["caveats"]} == {"other-ranks"}
 
 
 @pytest.mark.parametrize(

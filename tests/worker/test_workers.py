@@ -86,12 +86,13 @@ def test_both_other_ends_of_what_a_rank_read_are_sent_before_either_answers():
     assert all((rank, 2) in sent[rank, 1] for rank in (0, 1))
 
 
-def test_ranks_that_did_the_same_are_varied_once():
+def test_ranks_that_did_the_same_are_varied_each():
+    """What one does in a branch that neither has taken yet is not known of the other."""
     workers = ScriptedWorkers(lambda request: replace(traced(request), unknown=("data",)), holds=2)
 
     assert verdicts(workers, [("a", "t.py", 4)]) == ["within"]
     sent = [(request.rank, request.variant) for request in workers.workers[0].sent]
-    assert sorted(sent) == [(0, 0), (0, 1), (1, 0), (3, 0)]
+    assert sorted(sent) == [(0, 0), (0, 1), (1, 0), (1, 1), (3, 0), (3, 1)]
 
 
 def test_the_last_rank_runs_beside_the_first_if_nothing_else_waits():

@@ -23,8 +23,7 @@ from ...results.test_result import TestResult
 from ..ranks.rank_answers import Asking, answer_of_ranks
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
-from .variants import ask_with_variants
-from .varied_ranks import VariedRanks
+from .variants import ask_with_variants, variants_of
 from .worker import Worker
 from .workers import Workers
 
@@ -161,8 +160,6 @@ def _first(request: Request, budget: Budget) -> list[Request]:
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    varied = VariedRanks(workers.ask)
-
     def ask_once(rank: int, received: str) -> Answer:
         try:
             return workers.ask(request.of_rank(rank, budget.gpus, received))
@@ -171,10 +168,10 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
 
     def ask(rank: int, received: str, known: Answer | None) -> Answer:
         first, asked = known or ask_once(rank, received), request.of_rank(rank, budget.gpus, received)
-        further = varied.further(asked, first)
+        further = variants_of(asked, first)
         workers.expect(further, next_=True)
         try:
-            return varied.answer(asked, first)
+            return ask_with_variants(workers.ask, asked, first)
         except WorkerFailure as error:
             return failed(str(error))
         finally:
