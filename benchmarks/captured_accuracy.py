@@ -16,12 +16,12 @@ import yaml
 
 from pytest_membudget.errors import MembudgetError
 from pytest_membudget.hardware.gpus import Gpu, find_gpu
-from pytest_membudget.histories.comparison import Difference, differences, sides
 from pytest_membudget.units import MIB
 
 from .captured import Captured, read_captured
 from .compact_history import read_snapshot
 from .comparison import EXPLAINED_BEYOND, Comparison
+from .history_comparison import Difference, differences, sides
 from .step_processes import Run, StepProcess, started_ahead
 
 EXPLAINED = "explained.yaml"

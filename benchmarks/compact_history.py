@@ -21,7 +21,7 @@ from pytest_membudget.allocator.history import (
     HistoryEvent,
     SegmentState,
 )
-from pytest_membudget.histories.places import (
+from pytest_membudget.tracking.places import (
     BACKWARD,
     NOWHERE,
     is_node,

@@ -34,7 +34,6 @@ FLOORS = [
     ["formulas"],
     ["recipes"],
     ["tracking"],
-    ["histories"],
     ["devices.contract", "devices.after_import", "devices.torch_parts"],
     ["devices.real"],
     ["cache"],

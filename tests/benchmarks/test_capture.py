@@ -12,7 +12,7 @@ from benchmarks.compact_history import compact, load_history, read_snapshot
 from benchmarks.step_processes import Run, step_environment
 from benchmarks.steps.registry import STEPS
 from benchmarks.steps.step import Step
-from pytest_membudget.histories.places import operator_of, place_of
+from pytest_membudget.tracking.places import operator_of, place_of
 from pytest_membudget.worker.client.order import SYMBOLS
 from tests.allocator.played import play
 from tests.warm_python import WarmPython

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import pytest
 
-from pytest_membudget.histories.reading import history_in
+from pytest_membudget.allocator.snapshots import history_in
 from pytest_membudget.units import GIB, MIB
 from tests.allocator.played import last_blocks, play
 
@@ -212,7 +212,7 @@ def test_the_largest_sum_of_requests_is_the_reported_peak_but_for_rounding(run):
 
 def test_the_trace_played_again_gives_the_reported_peaks_and_state(run):
     for name in with_snapshot(run):
-        history = history_in(snapshot_of(run, name), 0, name)
+        history = history_in(snapshot_of(run, name), 0)
         played = play(history)
         assert {
             "allocated_bytes": played.peak_allocated_bytes,

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 
 from ...allocator.history import Frames
-from ...histories.places import (
+from ...tracking.places import (
     call_of,
     copied_for,
     function_of,

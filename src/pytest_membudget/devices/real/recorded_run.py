@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from ...allocator.history import Frames
-from ...errors import UsageMistake
-from ...histories.reading import history_in
+from ...allocator.snapshots import history_in
 from ...tracking.ledger import Ledger
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
@@ -110,9 +109,8 @@ class RecordedRun:
         stats = self._peaks.over(torch.cuda.memory_stats(device))
         content = _history()
         torch.cuda.memory._record_memory_history(None)
-        try:
-            history = history_in(content, device, "the run's history")
-        except UsageMistake:  # nothing was allocated
+        history = history_in(content, device)
+        if not history.events:  # nothing was allocated
             return RunResult(Ledger(), stats, None, seconds, None)
         ledger = Ledger()
         lives = Lives(ledger)

@@ -10,8 +10,8 @@ from typing import Any, Final
 import _pytest.python
 
 from ...allocator.history import Frames
-from ...histories.places import BACKWARD, is_node, is_workspace, place_of
 from ...tracking.ledger import Ledger
+from ...tracking.places import BACKWARD, is_node, is_workspace, place_of
 from ...tracking.record import Record
 from ...tracking.running_code.source import SourceFinder, is_compiled, is_own
 from .origins import requesting_function, stack_key

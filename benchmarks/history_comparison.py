@@ -1,22 +1,15 @@
-"""Compares two histories: what each holds at its peak, and the requests that only one of them has.
-
-Requests are matched by file and line, then by function, then by size.
-"""
+"""Compares two histories: what each holds at its peak, and the requests that only one of them has."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from ..allocator.history import ACTIVE_ALLOCATED, DeviceHistory, Frames
-from .places import BACKWARD, NOWHERE, is_node, operator_of, place_of, users_function_of
-
-#: How requests were matched that are not at one line.
-BY_FUNCTION: Final = "equal by function"
-BY_SIZE: Final = "equal by size"
+from pytest_membudget.allocator.history import ACTIVE_ALLOCATED, DeviceHistory, Frames
+from pytest_membudget.tracking.places import BACKWARD, is_node, operator_of, place_of
 
 #: What actions add to the memory that is requested and to what is reserved.
 _REQUESTED: Final = {"alloc": 1, "free_requested": -1}
@@ -29,8 +22,6 @@ class Allocation:
 
     place: str
     size_bytes: int
-    function: str = field(default="", compare=False)
-    """The file and the function of the place; empty where it is no line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +88,7 @@ def _allocation(frames: Frames, size_bytes: int, by_node: bool) -> Allocation:
     place = place_of(frames)
     if not by_node and is_node(place):
         place = BACKWARD
-    function = users_function_of(frames) if place not in (BACKWARD, NOWHERE) else ""
-    return Allocation(place, size_bytes, function)
+    return Allocation(place, size_bytes)
 
 
 def sides(first: DeviceHistory, second: DeviceHistory) -> tuple[Side, Side]:
@@ -124,48 +114,3 @@ def differences(
 def _names_nodes(history: DeviceHistory) -> bool:
     distinct = {id(event.frames): event.frames for event in history.events}
     return any(is_node(place_of(frames)) for frames in distinct.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Requests of one size that are at one place in the first history and at another in the second."""
-
-    first: Allocation
-    second: Allocation
-    count: int
-    how: str
-
-
-def matched(
-    first: Mapping[Allocation, int], second: Mapping[Allocation, int]
-) -> tuple[list[Match], Mapping[Allocation, int], Mapping[Allocation, int]]:
-    """Requests of one size at two places, of one function first; and what is then left of each history."""
-    left, right = Counter(first), Counter(second)
-    same = left & right
-    left -= same
-    right -= same
-    matches = [
-        *_pairs(left, right, _function_and_size, BY_FUNCTION),
-        *_pairs(left, right, lambda one: one.size_bytes, BY_SIZE),
-    ]
-    return matches, +left, +right
-
-
-def _function_and_size(one: Allocation) -> object:
-    return (one.function, one.size_bytes) if one.function else None
-
-
-def _pairs(
-    left: Counter[Allocation], right: Counter[Allocation], key: Callable[[Allocation], object], how: str
-) -> Iterator[Match]:
-    """Take what has the same ``key``, not None, out of both."""
-    by_key: dict[object, list[Allocation]] = {}
-    for other in right:
-        by_key.setdefault(key(other), []).append(other)
-    for one in list(left):
-        for other in by_key.get(key(one), []) if key(one) is not None else []:
-            count = min(left[one], right[other])
-            if count:
-                left[one] -= count
-                right[other] -= count
-                yield Match(one, other, count, how)

@@ -1,8 +1,8 @@
 """Two histories side by side, with sizes small enough to follow by hand; all of the large pool."""
 
-import pickle
 from dataclasses import replace
 
+from benchmarks.history_comparison import Allocation, differences, sides
 from pytest_membudget.allocator.history import (
     ACTIVE_ALLOCATED,
     INACTIVE,
@@ -12,8 +12,6 @@ from pytest_membudget.allocator.history import (
     HistoryEvent,
     SegmentState,
 )
-from pytest_membudget.commands.main import main
-from pytest_membudget.histories.comparison import Allocation, differences, sides
 
 MIB = 2**20
 LINE = [{"filename": "/r/m/model.py", "line": 5, "name": "forward"}]
@@ -103,54 +101,6 @@ def test_an_operator_is_shown_where_one_of_them_names_it():
     (_, row) = differences(first.requests, second.requests, first.operators)
 
     assert (row.operator, row.allocation.size_bytes) == ("aten::mm", 20 * MIB)
-
-
-def written(path, mib):
-    """A snapshot file of one block."""
-    entries = [
-        {"action": action, "addr": 1024 * MIB, "size": mib * MIB, "stream": 0, "frames": LINE}
-        for action in ("segment_alloc", "alloc")
-    ]
-    path.write_bytes(pickle.dumps({"segments": [_whole(mib)], "device_traces": [entries]}))
-    return str(path)
-
-
-def _whole(mib):
-    block = {
-        "address": 1024 * MIB,
-        "size": mib * MIB,
-        "requested_size": mib * MIB,
-        "state": "active_allocated",
-    }
-    return {
-        "device": 0, "address": 1024 * MIB, "total_size": mib * MIB, "stream": 0, "segment_type": "large",
-        "is_expandable": False, "blocks": [block],
-    }  # fmt: skip
-
-
-def test_the_command_prints_peaks_ratio_and_rows(tmp_path, capsys):
-    status = main(["compare", written(tmp_path / "a", 20), written(tmp_path / "b", 30)])
-
-    said = capsys.readouterr().out
-    assert status == 0
-    assert "recorded: peak requested 20.000 MiB, reserved 20.000 MiB, 1 requests" in said
-    assert "estimated / recorded: 1.5000 requested" in said
-    assert "Asked for, 2 differences, 10.000 MiB together:" in said
-    assert "+30.000 MiB" in said
-
-
-def test_the_command_says_when_there_is_no_difference(tmp_path, capsys):
-    main(["compare", written(tmp_path / "a", 20), written(tmp_path / "b", 20)])
-
-    assert "Asked for: the same in both." in capsys.readouterr().out
-
-
-def test_a_file_that_cannot_be_read_is_refused(tmp_path, capsys):
-    assert main(["compare", str(tmp_path / "none"), written(tmp_path / "b", 20)]) == 2
-    message = " ".join(capsys.readouterr().err.split())
-    assert message.startswith(
-        f"membudget: {tmp_path / 'none'}: No such file or directory; write a report.json"
-    )
 
 
 def test_a_history_equals_itself():

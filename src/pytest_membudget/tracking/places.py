@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..allocator.history import Frames
-from ..tracking.running_code.source import is_compiled
+from .running_code.source import is_compiled
 
 BACKWARD = "backward"
 """The place where no frame names one: backward runs in C++ on another thread."""
@@ -54,23 +54,10 @@ def place_of(frames: Frames) -> str:
         node = _NODE.search(str(frame["name"]))
         if node is not None:
             return node.group()
-    users = _users_frame(frames)
-    if users is not None:
-        return f"{_short(str(users['filename']))}:{users['line']}"
-    return NOWHERE if frames else BACKWARD
-
-
-def users_function_of(frames: Frames) -> str:
-    """The innermost function outside PyTorch: ``folder/file.py forward``; empty if there is none."""
-    frame = _users_frame(frames)
-    return f"{_short(str(frame['filename']))} {frame['name']}" if frame is not None else ""
-
-
-def _users_frame(frames: Frames) -> Mapping[str, Any] | None:
     for frame in frames:
         if _is_users(frame) and not is_compiled(str(frame["filename"])):
-            return frame
-    return None
+            return f"{_short(str(frame['filename']))}:{frame['line']}"
+    return NOWHERE if frames else BACKWARD
 
 
 def is_workspace(frames: Frames) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.histories.places import function_of, is_node, is_workspace, operator_of, place_of
+from pytest_membudget.tracking.places import function_of, is_node, is_workspace, operator_of, place_of
 
 
 def frame(name, filename="??", line=0):
