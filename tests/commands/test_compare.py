@@ -120,7 +120,7 @@ def test_a_file_that_is_no_report_is_named(tmp_path, complaint):
     other = tmp_path / "report.json"
     other.write_bytes(b"\x80\x04")
 
-    assert complaint(other, other).startswith(f"membudget: {other}: is not JSON")
+    assert complaint(other, other).startswith(f"membudget: {other}: is not UTF-8 text")
 
 
 def test_a_folder_with_a_report_and_a_commit_say_what_to_write(tmp_path, complaint, monkeypatch):
