@@ -238,6 +238,14 @@ def test_a_program_that_is_not_there_may_come(observed):
     assert observed.changed(kept) == "{root}/parts/nvcc"
 
 
+def test_a_command_that_is_not_there_reads_nothing_until_it_comes(observed):
+    observed.environment["PATH"] = f"{observed.folder}/parts"  # accelerate asks nvidia-smi for RTX 4000 cards
+    kept = observed.kept("try: subprocess.run(['nvidia-smi', '--query-gpu=name'])\nexcept OSError: pass")
+
+    observed.write("parts/nvidia-smi")
+    assert observed.changed(kept) == "{root}/parts/nvidia-smi"
+
+
 def test_what_describes_the_machine_is_kept(observed):
     observed.kept("import platform; platform.processor(); subprocess.run(['uname', '-a'])")
 

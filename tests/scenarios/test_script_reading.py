@@ -1,6 +1,7 @@
 """Entries with ``script:`` as they are written: the command line, where it runs, and mistakes."""
 
 import json
+import sys
 
 import pytest
 
@@ -47,6 +48,15 @@ def one(fields):
 )
 def test_a_command_line_is_split_as_a_shell_does(programs, folder, written, words):
     assert programs(one(f"script: {written}")) == {"one": Program(words, str(folder.path))}
+
+
+def test_a_command_that_a_package_installed_is_the_script_that_pip_wrote(programs, folder, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(folder.path / "bin/python"))
+    command = folder.path / "bin/yolo"
+    command.parent.mkdir()
+    command.write_text("#!python")
+
+    assert programs(one("script: yolo train"))["one"].words == (str(command), "train")
 
 
 def test_folder_variables_and_outputs(programs, folder):

@@ -232,15 +232,25 @@ class Observer:
         variables = os.environ if environment is None else environment
         words = commands.words_of(program, given)
         path = path_of(os.curdir if folder is None else folder)
+        places = _places(words[0], path, variables) if words else []
+        # of a shell's words the first may be its own command
+        is_missing = words[:1] == [os.fsdecode(program or "")] and not os.path.exists(places[-1])
         if words and path is not None and commands.asks_git(words, variables):
             self._keep("git", path)
-        elif not words or not commands.asks_program(words):
+        elif not words or not (is_missing or commands.asks_program(words)):
             self._lost("subprocess.Popen")
             return
         for name in commands.reads(words):
             self._see("state", path_of(os.path.join(path or "", name)), opens=True)
-        folders = [""] if os.sep in words[0] else os.get_exec_path(dict(variables))
-        for place in (path_of(os.path.join(path or "", folder, words[0])) for folder in folders):
-            self._keep("state", str(place))
-            if os.path.exists(str(place)):
-                break
+        for place in places:
+            self._keep("state", place)
+
+
+def _places(program: str, folder: str | None, variables: Mapping[Any, Any]) -> list[str]:
+    """Where ``program`` is looked for, up to where it is."""
+    places = []
+    for path in [""] if os.sep in program else os.get_exec_path(dict(variables)):
+        places.append(str(path_of(os.path.join(folder or "", path, program))))
+        if os.path.exists(places[-1]):
+            break
+    return places

@@ -28,6 +28,9 @@ def read_program(entry: Entry, folder: Path) -> Program:
     mistakes = Mistakes()
     values = _values(entry)
     words, cwd = values["script"], os.path.normpath(folder / values.get("cwd", ""))
+    command = os.path.join(os.path.dirname(sys.executable), words[0])
+    if not os.path.exists(os.path.join(cwd, words[0])) and os.path.isfile(command):
+        words = (command, *words[1:])
     if not os.path.isdir(cwd):
         mistakes.refuse(entry.fields["cwd"], "cwd", f"there is no folder {cwd}; write its path from {folder}")
     elif words[0] != "-m" and not os.path.exists(os.path.join(cwd, words[0])):
