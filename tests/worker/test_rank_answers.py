@@ -460,14 +460,20 @@ def test_who_fails_with_the_right_values_fails():
     assert (ranks.asked, answer.outcome, answer.failed_rank) == ([0, 3, 1, 2], "error", 1)
 
 
-def test_a_run_with_the_right_values_is_the_one_that_is_varied():
+def test_a_run_with_the_right_values_is_the_one_that_is_varied_and_that_of_the_next_meanwhile():
     alike = {f"rank_{rank}": gathering(rank, "a") for rank in range(4)}
-    ranks = Ranks(representatives=[3], **alike)
+    ranks, announced, got = Ranks(representatives=[2, 3], **alike), {}, {}
 
-    answer_of(Budget(gib=1, gpus=4), ranks)
+    def ask(rank, received, known=None):
+        got[rank] = received, known
+        return ranks(rank, received, known)
+
+    asking = Asking(ask, ranks, expect_further=announced.update, at_once=8)
+    answer_of_ranks(Budget(gib=1, gpus=4), asking)
 
     assert ranks.asked == [0, 3, 1, 2]
-    assert ranks.varied == [0, 3]
+    assert ranks.varied == [0, 2, 3]
+    assert announced == {rank: got[rank] for rank in (2, 3)}, "as it is asked, before the first is varied"
 
 
 def test_no_assumption_is_no_line():

@@ -48,6 +48,12 @@ def test_the_variables_of_a_process():
     assert {name: variables[f"MEMBUDGET_STAND_IN_{name}"] for name in releases} == releases
 
 
+def test_inductor_compiles_in_the_process_of_the_test_unless_it_is_told_otherwise():
+    name = environment.THREADS_VARIABLE
+
+    assert [made(base)[name] for base in ({}, {name: "4"})] == ["1", "4"]
+
+
 def test_a_card_has_its_own_capacity_or_none():
     gpu = find_gpu("A100-80GB")
 

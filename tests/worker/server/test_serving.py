@@ -3,6 +3,16 @@ import sys
 
 import pytest
 
+COMPILER = """
+import os, sys
+from pytest_membudget.devices.stand_in.environment import INDUCTOR_VARIABLE
+from pytest_membudget.worker.server.serving import import_compiler
+for os.environ[INDUCTOR_VARIABLE] in sys.argv[1:]:
+    import_compiler()
+    print("torch._inductor.compile_fx" in sys.modules)
+import torch
+print(torch.cuda.is_initialized(), torch._inductor.config.compile_threads)
+"""
 CODE = """
 import sys
 from pytest_membudget.worker.server.serving import _import_recipe
@@ -18,3 +28,11 @@ def test_what_a_recipe_imports_is_imported_once_and_the_recipe_runs_as_a_program
     )
 
     assert done.stdout.strip() == str(imported)
+
+
+@pytest.mark.slow
+def test_what_compiles_is_imported_once_where_a_test_has_compiled_and_initializes_no_driver(tmp_path):
+    words = [sys.executable, "-c", COMPILER, str(tmp_path / "none"), str(tmp_path)]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+
+    assert done.stdout.split() == ["False", "True", "False", "1"]

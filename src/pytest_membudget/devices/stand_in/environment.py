@@ -24,6 +24,8 @@ NCCL_VARIABLE: Final = "MEMBUDGET_STAND_IN_NCCL"
 CUDNN_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUDNN"
 #: Where inductor keeps what it has compiled, and which kernels autotuning has found to be the fastest.
 INDUCTOR_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
+#: In how many processes inductor compiles; with 1 in its own (``decide_compile_threads``, torch 2.13).
+THREADS_VARIABLE: Final = "TORCHINDUCTOR_COMPILE_THREADS"
 #: The capacity of a card on which nothing runs out of memory.
 UNLIMITED_BYTES: Final = 16 * 1024 * GIB
 
@@ -84,6 +86,8 @@ def stand_in_environment(
         "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),
         # what NVRTC has compiled here is nothing: the user's cache of kernels is not to have it
         "USE_PYTORCH_KERNEL_CACHE": "0",
+        # a process that compiles for it would import torch anew for each test, on a core that others run on
+        THREADS_VARIABLE: base.get(THREADS_VARIABLE, "1"),
         # C++ functions have the names that native/addresses.c finds; else torch reads all for each test
         "TORCH_SYMBOLIZE_MODE": base.get("TORCH_SYMBOLIZE_MODE", "dladdr"),
         CUBLAS_VARIABLE: str(linked.releases.cublas),

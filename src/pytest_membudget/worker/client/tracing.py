@@ -181,12 +181,21 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
     def expect(received: Mapping[int, str]) -> None:
         workers.expect([request.of_rank(rank, budget.gpus, received[rank]) for rank in received], next_=True)
 
+    announced: list[Request] = []
+
+    def expect_further(known: Mapping[int, tuple[str, Answer]]) -> None:
+        for rank, (received, answer) in known.items():
+            announced.extend(variants_of(request.of_rank(rank, budget.gpus, received), answer))
+        workers.expect(announced, next_=True)
+
     first, last = (request.of_rank(rank, budget.gpus) for rank in (0, budget.gpus - 1))
     ahead = (last.rank,) if workers.expect_where_idle(last, first) else ()
     try:
-        return answer_of_ranks(budget, Asking(ask, ask_once, expect, workers.at_once, ahead))
+        asking = Asking(ask, ask_once, expect, expect_further, workers.at_once, ahead)
+        return answer_of_ranks(budget, asking)
     finally:
-        workers.forget(last)
+        for one in (last, *announced):
+            workers.forget(one)
 
 
 def _snapshot_of(test: MarkedTest) -> str:

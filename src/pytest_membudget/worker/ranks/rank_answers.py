@@ -29,6 +29,8 @@ class Asking:
     """For those that run for what they send alone."""
     expect: Callable[[Mapping[int, str]], None] = lambda received: None
     """Called with the ranks that are asked next, and what they have received."""
+    expect_further: Callable[[Mapping[int, tuple[str, Answer]]], None] = lambda known: None
+    """Called with what ranks get whose answers are known, of which what nobody knows is varied next."""
     at_once: int = 1
     """How many run at the same time."""
     ahead: tuple[int, ...] = ()
@@ -152,9 +154,12 @@ class _Ranks:
                 self._run(rank)
 
     def announce(self, ranks: Iterable[int]) -> None:
-        """``ranks`` run next: all get the same, so that they can be asked at once."""
+        """``ranks`` run next, all at once: who has not run as with the values of all gets the same."""
         if all(self._settle(rank) for rank in ranks if rank in self.latest):
-            self._announced = {rank: self._received(rank) for rank in ranks if not self._is_final(rank)}
+            final = {rank: self.latest[rank].answer for rank in ranks if self._is_final(rank)}
+            self._announced = {rank: self._received(rank) for rank in ranks if rank not in final}
+            known = {rank: (self._received(rank), _heard(answer)) for rank, answer in final.items()}
+            self._asking.expect_further(known)
             self._asking.expect({**self._announced})
 
     def try_others(self) -> None:
@@ -188,7 +193,7 @@ class _Ranks:
     def _figure(self, rank: int) -> None:
         """Run ``rank`` for its figure: as it ran for what it sends, if it took the right values then."""
         announced, received = self._announced.pop(rank, None), self._received(rank)
-        known = replace(self.latest[rank].answer, unheard=()) if self._is_final(rank) else None
+        known = _heard(self.latest[rank].answer) if self._is_final(rank) else None
         if announced is not None and rank not in self.latest:
             received = announced
         answer = self.answers[rank] = self._asking.ask(rank, received, known)
@@ -268,6 +273,11 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
         else None
     )
     return whole if apart is None else replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
+
+
+def _heard(answer: Answer) -> Answer:
+    """That of a rank that has run as it would with the values of all."""
+    return replace(answer, unheard=())
 
 
 def _apart(answers: Mapping[int, Answer]) -> tuple[int, str] | None:

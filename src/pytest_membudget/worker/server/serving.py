@@ -18,6 +18,7 @@ import pytest
 from ... import recipes
 from ...budgets.node_ids import key_of, nodeid_of
 from ...devices.contract import Device
+from ...devices.stand_in.environment import INDUCTOR_VARIABLE
 from ...names import MARKER, WORKER
 from ...results.answer import TRACED, Answer, failed
 from ..processes import leave
@@ -155,6 +156,7 @@ class ServingPlugin:
         if self._device.is_awake:  # an initialized driver does not survive a fork
             return replace(self._body(item, task), is_last=True)
         _import_recipe(task.request.program)
+        import_compiler()
         return Child(partial(self._body, item, task), self._start.timeout, self._channel)
 
     def _body(self, item: pytest.Item, task: Task) -> Answer:
@@ -193,6 +195,13 @@ def _import_recipe(program: tuple[Any, ...] | None) -> None:
         with suppress(Exception):  # its test will raise it
             importlib.import_module(words[1])
         sys.modules.pop(words[1], None)  # it is to run as a program, and was not there before
+
+
+def import_compiler() -> None:
+    """Import inductor, in the process that is copied for each test, once one has compiled: seconds."""
+    if os.path.isdir(os.environ.get(INDUCTOR_VARIABLE, "")):
+        with suppress(Exception):  # its test will raise it
+            importlib.import_module("torch._inductor.compile_fx")
 
 
 def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> None:
