@@ -158,7 +158,7 @@ class _Ranks:
         if all(self._settle(rank) for rank in ranks if rank in self.latest):
             final = {rank: self.latest[rank].answer for rank in ranks if self._is_final(rank)}
             self._announced = {rank: self._received(rank) for rank in ranks if rank not in final}
-            known = {rank: (self._received(rank), _heard(answer)) for rank, answer in final.items()}
+            known = {rank: (self._received(rank), _as_final(answer)) for rank, answer in final.items()}
             self._asking.expect_further(known)
             self._asking.expect({**self._announced})
 
@@ -193,7 +193,7 @@ class _Ranks:
     def _figure(self, rank: int) -> None:
         """Run ``rank`` for its figure: as it ran for what it sends, if it took the right values then."""
         announced, received = self._announced.pop(rank, None), self._received(rank)
-        known = _heard(self.latest[rank].answer) if self._is_final(rank) else None
+        known = _as_final(self.latest[rank].answer) if self._is_final(rank) else None
         if announced is not None and rank not in self.latest:
             received = announced
         answer = self.answers[rank] = self._asking.ask(rank, received, known)
@@ -275,7 +275,7 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
     return whole if apart is None else replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
 
 
-def _heard(answer: Answer) -> Answer:
+def _as_final(answer: Answer) -> Answer:
     """That of a rank that has run as it would with the values of all."""
     return replace(answer, unheard=())
 
