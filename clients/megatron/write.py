@@ -3,6 +3,7 @@
 ``python clients/megatron/write.py CHECKOUT FILE.membudget.yaml gpt/gpt3_mcore_tp1_pp2 ...``
 """
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ SHORT = [
 ]  # fmt: skip
 #: Of checkpoints, which are not written: a library of theirs.
 UNSAVED = ("--async-save", "--use-persistent-ckpt-worker")
-#: Without Apex: its layer norm, and modules that allocate what its softmax does.
+#: Without Apex: modules that allocate what its softmax does, and torch's layer norm.
 WITHOUT_APEX = ["--no-persist-layer-norm"]
+MODULES = Path(__file__).parent
 
 
 def entry(checkout, name):
@@ -28,11 +30,14 @@ def entry(checkout, name):
     for option, value in config["MODEL_ARGS"].items():
         if value is not False and "${" not in str(value) and option not in UNSAVED:
             words += [option] if value is True else [option, str(value)]
+    stubbed = [MODULES / "without_apex"]
+    if config["MODEL_ARGS"].get("--sequence-parallel"):  # Megatron-LM refuses torch's for it
+        stubbed.append(MODULES / "with_layer_norm")
     return {
         "name": name.rpartition("/")[2],
         "script": shlex.join([*words, *SHORT, *WITHOUT_APEX]),
         "environment": {
-            "PYTHONPATH": str(Path(__file__).parent / "without_apex"),
+            "PYTHONPATH": os.pathsep.join(map(str, stubbed)),
             **{key: str(value) for key, value in config["ENV_VARS"].items() if key != "SKIP_PYTEST"},
         },
     }

@@ -27,6 +27,7 @@ APART = {
     "gpt/gpt3_mcore_tp4_pp1": 2**20,
     "gpt/gpt3_mcore_tp1_pp2": 3 * 2**20,
     "gpt/gpt3_mcore_tp1_pp4": 2**17,
+    "gpt/gpt3_mcore_tp1_pp1_dist_optimizer_overlap_grad_reduce_param_gather": 1024,
 }
 
 
