@@ -20,8 +20,8 @@ from pytest_membudget.cache.session_facts import (
     installation,
 )
 from pytest_membudget.cache.states import States
-from pytest_membudget.comparison.base.exchange import Invocation
 from pytest_membudget.comparison.base.foreign_imports import VARIABLE
+from pytest_membudget.comparison.base.invocation import Invocation
 from pytest_membudget.devices.choice import StandIn, find_stand_in
 from pytest_membudget.devices.stand_in.building import Built
 from pytest_membudget.devices.torch_build.build import TorchBuild

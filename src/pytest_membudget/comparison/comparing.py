@@ -11,7 +11,8 @@ from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..results.comparison import BaseName, ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
-from .base.exchange import Base, Exchange, Facts, Head, Invocation, base_without_figures, own_facts
+from .base.exchange import Base, Exchange, Facts, Head, base_without_figures, own_facts
+from .base.invocation import Invocation
 from .base.run import BaseRun
 from .base.sources import BaseSource, EnvironmentSource, Source, StoredReport
 from .places import import_roots

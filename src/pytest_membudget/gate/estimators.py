@@ -15,7 +15,7 @@ from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_facts import cache_of
 from ..cache.store import has_entries
-from ..comparison.base.exchange import Invocation
+from ..comparison.base.invocation import Invocation
 from ..devices.choice import find_stand_in
 from ..hardware.host_capacity import processors
 from ..names import OFF, REFRESH

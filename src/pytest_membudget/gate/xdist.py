@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ..comparison.base.exchange import Invocation
+from ..comparison.base.invocation import Invocation
 
 #: Our key in ``workerinput`` and ``workeroutput``.
 _OURS = "membudget"

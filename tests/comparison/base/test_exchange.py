@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_membudget.comparison.base.exchange import Base, Exchange, Head, Invocation
+from pytest_membudget.comparison.base.exchange import Base, Exchange, Head
+from pytest_membudget.comparison.base.invocation import Invocation
 from pytest_membudget.comparison.base.run import BaseRun
 from pytest_membudget.comparison.base.sources import Start
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget.comparison.base.exchange import Head, Invocation
+from pytest_membudget.comparison.base.exchange import Head
+from pytest_membudget.comparison.base.invocation import Invocation
 from pytest_membudget.comparison.base.sources import (
     _DISTRIBUTIONS,
     _NEEDED,

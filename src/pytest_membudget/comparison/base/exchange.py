@@ -33,20 +33,6 @@ _INTERVAL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation:
-    """How the head's session was started; pytest-xdist's controller sends it to its workers."""
-
-    args: list[str]
-    dir: str
-    """The folder in which pytest was started."""
-    rootdir: str
-    exchange: str | None = None
-    """The folder in which the base's results will be; None without a base."""
-    template: str = ""
-    """Where workers of pytest-xdist get workers; empty where each starts its own."""
-
-
-@dataclass(frozen=True, slots=True)
 class Head(JsonObject):
     """The tests of the head's session."""
 
@@ -58,6 +44,19 @@ class Head(JsonObject):
     """Folders of the checkout that its modules were imported from."""
     files: Sequence[str] | None = None
     """The files and folders to collect; None for those of the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order(JsonObject):
+    """What the base's process is sent."""
+
+    args: Sequence[str]
+    dir: str
+    head: Head
+    folder: str
+    """Of the exchange; it is removed with the worktree if the session is killed."""
+    top: str
+    """The checkout that the worktree is of."""
 
 
 @dataclass(frozen=True, slots=True)

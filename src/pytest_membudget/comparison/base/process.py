@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ...names import BASE, GATE, MARKER
 from ...worker.processes import leave
 from ...worker.protocol import Channel
 from ...worker.server.session_options import disable_side_effects
-from .exchange import Base, Exchange, Head, own_facts
+from .exchange import Base, Exchange, Order, own_facts
 from .foreign_imports import foreign_text, write_imports
 from .git import remove_worktree, worktree_in
 
@@ -32,22 +32,23 @@ def main(read_fd: int, write_fd: int) -> None:
     channel = Channel(read_fd, write_fd)
     status = 1
     try:
-        order = channel.receive()
-        if order is not None:
+        received = channel.receive()
+        if received is not None:
+            order = Order.from_json(received)
             threading.Thread(target=_end_with_session, args=(channel, order), daemon=True).start()
-            os.chdir(order["dir"])
+            os.chdir(order.dir)
             # without a result the session reports the output
-            status = int(pytest.main(order["args"], plugins=[BasePlugin(order)]))
+            status = int(pytest.main([*order.args], plugins=[BasePlugin(order)]))
     finally:
         leave(status)
 
 
-def _end_with_session(channel: Channel, order: Mapping[str, Any]) -> None:
+def _end_with_session(channel: Channel, order: Order) -> None:
     """Remove the worktree when the session ends early: its own cleanup may not run."""
     while channel.receive() is not None:
         pass
     os.chdir(os.sep)
-    folder, top = Path(order["folder"]), Path(order["top"])
+    folder, top = Path(order.folder), Path(order.top)
     remove_worktree(top, worktree_in(folder, top))
     shutil.rmtree(folder, ignore_errors=True)
     leave(1)
@@ -59,10 +60,10 @@ class BasePlugin:
     #: pluggy registers the object under this name
     __name__ = BASE
 
-    def __init__(self, order: Mapping[str, Any]) -> None:
-        self._exchange = Exchange(Path(order["folder"]))
-        self._head = Head.from_json(order["head"])
-        self._scratch = os.path.join(order["folder"], "scratch")
+    def __init__(self, order: Order) -> None:
+        self._exchange = Exchange(Path(order.folder))
+        self._head = order.head
+        self._scratch = os.path.join(order.folder, "scratch")
         os.mkdir(self._scratch)
         self._removed: list[str] = []
         self._errors: dict[str, str] = {}

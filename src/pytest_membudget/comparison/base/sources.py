@@ -19,12 +19,12 @@ from typing import Any, Final
 from ...cache.states import digest
 from ...cache.store import cache_folder
 from ...errors import UsageMistake
-from ...json_object import JsonObject
 from ...reporting.document import read_document
 from ..places import CheckoutPaths, checkout_path
-from .exchange import Base, Head, Invocation, base_of_document
+from .exchange import Base, Head, base_of_document
 from .foreign_imports import VARIABLE
 from .git import OPTION, add_worktree, checkout_of, find_base, submodules_in, worktree_in
+from .invocation import Invocation
 
 _SUFFIX = ".json"
 #: A plugin for the processes that run a commit.
@@ -52,7 +52,7 @@ print(json.dumps(answers))
 
 
 @dataclass(frozen=True, slots=True)
-class Start(JsonObject):
+class Start:
     """What the base's process is started with."""
 
     args: Sequence[str]
