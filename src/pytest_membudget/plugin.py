@@ -16,6 +16,7 @@ from .names import ALL, BASE, CACHES, FIGURES, GATE, MARKED, MARKER, MEASURES, O
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
+    from .gate.estimators import Estimators
     from .gate.hooks import Gate
     from .gate.selection import Selection
 
@@ -150,6 +151,11 @@ class _Skip:
 
 
 def _gate_of(config: pytest.Config) -> Gate:
+    start, root = Path(config.invocation_params.dir), config.rootpath
+    _announce_custom_gpus(config, root / "pyproject.toml")
+    settings = _settings_of(config)
+    estimators = _estimators_of(config, settings)
+    # the process that will run the tests starts meanwhile
     from .budgets.budget import parse_growth
     from .comparison.base.sources import source_of
     from .gate.hooks import Gate
@@ -158,20 +164,28 @@ def _gate_of(config: pytest.Config) -> Gate:
     from .gate.xdist import is_worker
     from .reporting.files.json_file import torch_of
 
-    start, root = Path(config.invocation_params.dir), config.rootpath
-    _announce_custom_gpus(config, root / "pyproject.toml")
-    settings = _settings_of(config)
     source = source_of(config.getoption("membudget_compare"), start, root)
     selection = _register_selection(config, settings)
     # the base of a comparison is a checkout that nothing is written to
     mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
     rules = Rules(parse_growth(settings.tolerance), torch_of(os.environ) or "", mode)
-    gate = Gate(
-        config, settings, selection, config.getoption("membudget_report"), source, Locking(root, rules)
-    )
+    gate = Gate(config, settings, selection, estimators, source, Locking(root, rules))
     if not is_worker(config):  # pytest-xdist ends its workers
         interrupt_on_sigterm(config)
     return gate
+
+
+def _estimators_of(config: pytest.Config, settings: Settings) -> Estimators:
+    from .gate.estimators import choose_estimators
+    from .gate.selection import only_asks, report_folder
+    from .gate.xdist import is_worker, start_of
+
+    start = start_of(config)
+    folder = report_folder(config, start.dir) if settings.snapshots == ALL else None
+    prepares = not is_worker(config) and not only_asks(config)
+    estimators = choose_estimators(config, settings, start, folder, prepares=prepares)
+    config.add_cleanup(estimators.close)
+    return estimators
 
 
 def _settings_of(config: pytest.Config) -> Settings:

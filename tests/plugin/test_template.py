@@ -82,6 +82,20 @@ def test_what_torchs_import_may_have_read_is_no_copys(said, line):
     assert said(files, "-k", "default")["test_default"]["module"] == OWN
 
 
+def test_workers_are_copies_with_what_a_session_has_set_before_it_collects(said):
+    """The template's process has been started before."""
+    setting = """
+        import os
+
+        def pytest_sessionstart():
+            os.environ["OMP_NUM_THREADS"] = "3"
+        """
+    showing = "\n    os.environ['JOB_OWN'] = os.environ['OMP_NUM_THREADS']\n"
+    one = said({"conftest.py": setting, "test_saying.py": SAYING + showing}, "-k", "default")["test_default"]
+
+    assert (one["module"], one["variables"]) == (COPY, "3 None")
+
+
 def test_without_a_selected_test_nothing_is_asked_of_a_worker(session_of):
     guarded = SAYING + "\n    if torch.cuda.is_available():\n        test_more = test_default\n"
     run = session_of({"test_saying.py": guarded}, "--membudget", "-k", "nothing_of_it")
@@ -132,7 +146,8 @@ NO_BUDGET = """
     from pathlib import Path
 
     def templates():
-        children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text().split()
+        own = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
         named = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
         return [pid for pid, name in named.items() if b"pytest_membudget.worker.template" in name]
 
@@ -146,7 +161,8 @@ NO_BUDGET = """
     """
 
 
-def test_with_xdist_too_torch_is_imported_for_files_with_budgets_alone(session_of):
-    run = session_of({"test_plain.py": NO_BUDGET}, "--membudget", "-n1", is_cold=True)
+@pytest.mark.parametrize("processes", ["-n0", "-n1"])
+def test_torch_is_imported_for_files_with_budgets_alone(session_of, processes):
+    run = session_of({"test_plain.py": NO_BUDGET}, "--membudget", processes, is_cold=True)
 
     assert run.outcomes == {"test_plain": "passed"}, run.out

@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
-from ..cache.estimates import EstimateCache
-from ..cache.session_facts import cache_of
 from ..cache.store import has_entries
-from ..comparison.base.invocation import Invocation
 from ..devices.choice import find_stand_in
 from ..hardware.host_capacity import processors
 from ..names import OFF, REFRESH
@@ -23,11 +21,13 @@ from ..results.estimator import Estimator
 from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
 from ..worker.client.early import EarlyWorker
-from ..worker.client.measuring import MeasuringEstimator
 from ..worker.client.order import Collected, Order, worker_import_path
 from ..worker.client.template import Template
-from ..worker.client.tracing import TracingEstimator
 from ..worker.protocol import CUDA
+
+if TYPE_CHECKING:
+    from ..cache.estimates import EstimateCache
+    from ..comparison.base.invocation import Invocation
 
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 #: Makes the estimator of tests with a body, and what measures them, from their files and what was collected.
@@ -98,12 +98,18 @@ class Estimators:
 
 
 def choose_estimators(
-    config: pytest.Config, settings: Settings, start: Invocation, snapshots: Path | None
+    config: pytest.Config,
+    settings: Settings,
+    start: Invocation,
+    snapshots: Path | None,
+    *,
+    prepares: bool = False,
 ) -> Estimators:
     """How the session of ``config`` estimates. ``start``: how it was started.
 
-    ``snapshots``: the folder in whose ``snapshots`` each test leaves one; None for none. Raises
-    ``UsageMistake`` where nothing can be estimated here.
+    ``snapshots``: the folder in whose ``snapshots`` each test leaves one; None for none. ``prepares``: at
+    once, a process that then waits for ``begin_template``. Raises ``UsageMistake`` where nothing can be
+    estimated here.
     """
     given = given_to(config, start.args)
     if isinstance(given, GivenEstimates):
@@ -120,6 +126,13 @@ def choose_estimators(
     stand_in = find_stand_in()
     order = replace(order, stand_in=stand_in, observes=settings.cache != OFF)
     template = Template(order, start.template)
+    if prepares:
+        template.begin(waits=True)
+    # the process has begun: what else is imported does not keep it waiting
+    from ..cache.session_facts import cache_of
+    from ..worker.client.measuring import MeasuringEstimator
+    from ..worker.client.tracing import TracingEstimator
+
     is_needed = settings.cache in (OFF, REFRESH) or not has_entries(os.environ)
     early = EarlyWorker(order, template, is_needed=is_needed)
     card = given or GivenDevice(CUDA)

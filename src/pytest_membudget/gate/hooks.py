@@ -14,17 +14,17 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR
 from ..comparison.base.sources import Source
 from ..comparison.comparing import Comparing
-from ..names import ALL, MARKER, OVER_ALONE
+from ..names import MARKER, OVER_ALONE
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
 from ..reporting.terminal.fitting import folded
 from ..results.test_result import TestResult
 from . import test_reports as reports
-from .estimators import choose_estimators
+from .estimators import Estimators
 from .lock_file import Locking
 from .marks import is_marked
 from .output import Summary, progress_line
-from .selection import Selection, is_whole, lists_removed, requested_files
+from .selection import Selection, is_whole, lists_removed, only_asks, report_folder, requested_files
 from .session import BudgetSession
 from .xdist import End, end_of, is_first, is_worker, send_end, send_start, start_of
 
@@ -43,14 +43,11 @@ class Gate:
         config: pytest.Config,
         settings: Settings,
         selection: Selection,
-        report_folder: str | None,
+        estimators: Estimators,
         source: Source | None,
         locking: Locking,
     ) -> None:
-        """``selection``: marks tests that have no mark. ``source``: what results are compared with.
-
-        Raises ``UsageMistake`` where nothing can be estimated here.
-        """
+        """``selection``: marks tests that have no mark. ``source``: what results are compared with."""
         self._config = config
         self._settings = settings
         self._selection = selection
@@ -67,15 +64,14 @@ class Gate:
         self._ends: list[End | None] = []
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
-        self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
-        asked = settings.snapshots
-        of_all, of_over = (self._report_folder if asked == of else None for of in (ALL, OVER_ALONE))
-        self._estimators = choose_estimators(config, settings, start, of_all)
+        self._report_folder = report_folder(config, start.dir)
+        of_over = self._report_folder if settings.snapshots == OVER_ALONE else None
+        self._estimators = estimators
         self._comparing = Comparing(source, start, settings.timeout)
         self.session = BudgetSession(settings, self._estimators, self._comparing, locking, of_over)
         self._locking = locking
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
-        self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
+        self._only_asks = only_asks(config)
         self._results = self.session.results
         self._summary = Summary(config, settings, self._results, is_listing=self._nothing_runs)
         if self._estimators.is_given:

@@ -70,6 +70,17 @@ def is_whole(config: pytest.Config) -> bool:
     return not chosen and not paths and not option.maxfail
 
 
+def only_asks(config: pytest.Config) -> bool:
+    """Whether the session only lists fixtures."""
+    return bool(config.option.showfixtures or config.option.show_fixtures_per_test)
+
+
+def report_folder(config: pytest.Config, start: str) -> Path | None:
+    """The folder of ``--membudget-report`` of a session that was started in ``start``; None without."""
+    written = config.getoption("membudget_report")
+    return Path(start, written) if written is not None else None
+
+
 def requested_files(config: pytest.Config) -> list[str] | None:
     """The files and folders on the command line; None where it names none."""
     if config.args_source != config.ArgsSource.ARGS:

@@ -30,12 +30,20 @@ class Template:
         self._order = order
         self._started: tuple[subprocess.Popen[bytes], Channel] | None = None
         self._folder = ""
-        self._is_awake = False
+        #: what it was started with, for a look at whether that is still so
+        self._environment: dict[str, str] = {}
+        self._import_path: list[str] = []
+        self._waits = bool(address)
         #: the path of the socket at which it is asked; empty before ``begin``
         self.address = address
 
     def begin(self, *, waits: bool = False) -> None:
-        """Start it, if there is none. ``waits``: until another process begins the one that is here too."""
+        """Start it, if there is none. ``waits``: until it is begun without, here or by another process.
+
+        One that waits is started anew if a copy would be refused what this process has become meanwhile.
+        """
+        if self._waits and self._started is not None and not self._is_current():
+            self.close()
         if not self.address:
             self._folder = tempfile.mkdtemp(prefix="membudget-")
             try:
@@ -43,8 +51,8 @@ class Template:
             finally:
                 if self._started is None:
                     self._forget()
-        elif self._started is None and not self._is_awake:
-            self._is_awake = True
+        elif self._waits and not waits:
+            self._waits = False
             with (
                 suppress(OSError),
                 socket.socket(socket.AF_UNIX) as connection,
@@ -52,8 +60,15 @@ class Template:
             ):
                 connection.connect(path)  # that is all it waits for
 
+    def _is_current(self) -> bool:
+        environment = worker_environment(self._order, self._folder)
+        return environment == self._environment and worker_import_path(self._order) == self._import_path
+
     def _start(self, *, waits: bool) -> None:
         address = str(Path(self._folder, "template"))
+        self._environment = worker_environment(self._order, self._folder)
+        self._import_path = worker_import_path(self._order)
+        self._waits = waits
         with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as output:
             try:
                 with _bindable(address) as path:
@@ -64,8 +79,8 @@ class Template:
             _, channel = self._started = start_process(
                 _MODULE,
                 output,  # not shown: a worker without the template reports what is wrong
-                worker_environment(self._order, self._folder),
-                import_path=worker_import_path(self._order),
+                self._environment,
+                import_path=self._import_path,
                 inherited=[listener.fileno()],
             )
             self.address = address
