@@ -17,6 +17,7 @@ from .steps.step import Step
 
 FORMAT = 1
 PEAKS = ("allocated_bytes", "active_bytes", "reserved_bytes")
+"""Of a bare run; a report has those of its metrics."""
 #: A history whose file is larger is not kept.
 MOST_HISTORY_BYTES = 300 * 2**10
 
@@ -110,7 +111,8 @@ def content_of(
 def changed_by_measuring(bare: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, int]:
     """By how many bytes the measured run's peaks are above the bare one's; none where they are the same."""
     peak = measured["report"]["peak"]
-    return {name: peak[name] - bare[name] for name in PEAKS if peak[name] != bare[name]}
+    above = {f"{name}_bytes": peak[name] - bare[f"{name}_bytes"] for name in ("allocated", "reserved")}
+    return {name: size for name, size in above.items() if size}
 
 
 def write_captured(folder: Path, step_id: str, content: Mapping[str, Any], history: Path | None) -> None:

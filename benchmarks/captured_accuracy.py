@@ -115,8 +115,7 @@ def _comparisons(
         )  # fmt: skip
 
     for metric in _PEAKS:
-        key = f"{metric}_bytes"
-        yield comparison(metric, report["peak"][key], captured.content["bare"][key])
+        yield comparison(metric, report["peak"][metric], captured.content["bare"][f"{metric}_bytes"])
     components = captured.content["measured"]["components"]
     for name, estimate in report["components"].items():
         measured = components.get(name, 0)

@@ -111,8 +111,7 @@ def with_measured(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Comparison], 
                 continue
             case = f"{row['nodeid']}" + (f", rank {measured['rank']}" if len(estimates) > 1 else "")
             for metric in ("allocated", "reserved"):
-                key = f"{metric}_bytes"
-                pair = (estimate["peak"][key], measured["peak"][key])
+                pair = (estimate["peak"][metric], measured["peak"][metric])
                 comparisons.append(Comparison(case, "measured here", metric, *pair))
     return comparisons, troubles
 
@@ -120,7 +119,7 @@ def with_measured(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Comparison], 
 def estimated(row: Mapping[str, Any], metric: str) -> float | None:
     """The estimate of ``metric`` in a report's ``row``: a peak, or what the test recorded."""
     if metric in _PEAKS:
-        peaks = [estimate["peak"][f"{metric}_bytes"] for estimate in row["estimates"]]
+        peaks = [estimate["peak"][metric] for estimate in row["estimates"]]
         return max(peaks) if peaks and row["verdict"] != "error" else None
     recorded = dict(row["properties"])
     return recorded.get(f"{metric}_bytes")

@@ -58,7 +58,7 @@ def _said(estimates: list[Mapping[str, Any]], measured_bytes: int) -> str:
     """What an estimate says that is not as measured, and what it names as unchecked."""
     if not estimates:
         return "no estimate"
-    estimated_bytes = estimates[0]["peak"]["allocated_bytes"]
+    estimated_bytes = estimates[0]["peak"]["allocated"]
     if estimated_bytes == measured_bytes:
         return ""
     kinds = sorted({caveat["cause"] for caveat in estimates[0]["caveats"]} - {"method"})

@@ -176,7 +176,7 @@ class Run:
 
     def allocated(self, name):
         """The peak of test ``name``, bytes."""
-        return self.rows[name]["estimates"][0]["peak"]["allocated_bytes"]
+        return self.rows[name]["estimates"][0]["peak"]["allocated"]
 
     @property
     def summary(self):

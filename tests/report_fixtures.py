@@ -14,10 +14,9 @@ FIGURE = {
     "rank": 0,
     "metric": "allocated",
     "peak": {
-        "allocated_bytes": 4 * GIB,
-        "active_bytes": 4 * GIB,
-        "reserved_bytes": 5 * GIB,
-        "device_bytes": 6 * GIB,
+        "allocated": 4 * GIB,
+        "reserved": 5 * GIB,
+        "device": 6 * GIB,
     },
     "components": {"parameters": 3 * GIB, "activations": GIB - 512, "rounding": 512},
     "holders": [
@@ -59,7 +58,7 @@ COMPARISON = {
             "component": "activations",
             "module": "layers.*.mlp",
             "location": "src/model.py:57",
-            "base_location": "src/model.py:55",
+            "base": "src/model.py:55",
             "operator": "aten::gelu",
         }
     ],
@@ -72,7 +71,7 @@ def caveat_texts(report, *, missing=False):
 
 
 def changed(value, changes):
-    """``value`` with other values at key paths, as in ``{"peak.allocated_bytes": 1}``."""
+    """``value`` with other values at key paths, as in ``{"peak.allocated": 1}``."""
     value = copy.deepcopy(value)
     for path, new in changes.items():
         *steps, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
@@ -107,8 +106,7 @@ def row():
     def make(nodeid="tests/test_memory.py::test_step", **changes):
         return {
             "nodeid": nodeid,
-            "file": "tests/test_memory.py",
-            "line": 12,
+            "location": "tests/test_memory.py:12",
             "budget": {"gib": 5, "gpus": 1, "metric": "allocated", "components": {}},
             "limit_bytes": 5 * GIB,
             "verdict": "within",
@@ -139,8 +137,7 @@ def over(row):
 @pytest.fixture
 def advice():
     """One change that was tried for a test of 4 GiB with a budget of 3: it is enough."""
-    trial = {"change": "fused", "write": "AdamW(..., fused=True)", "bytes": 3 * GIB}
-    return {"bytes": 4 * GIB, "limit_bytes": 3 * GIB, "trials": [trial], "untried": []}
+    return {"bytes": 4 * GIB, "limit_bytes": 3 * GIB, "trials": {"AdamW(..., fused=True)": 3 * GIB}}
 
 
 @pytest.fixture
@@ -150,7 +147,6 @@ def raw():
     def make(*rows, **changes):
         return {
             "schema_version": 2,
-            "version": "0.1.0",
             "torch": "2.13.0",
             "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
             "tests": list(rows),
@@ -204,16 +200,15 @@ def hostile_report(raw, over, row, comparison, figure):
     for holder in bad["holders"]:
         holder.update(module=HOSTILE[:400], location=HOSTILE[:900], operator=HOSTILE[:400])
     findings = [{"bytes": GIB, "component": "activations"} | dict.fromkeys(
-        ("module", "location", "base_location", "operator"), HOSTILE)]  # fmt: skip
+        ("module", "location", "base", "operator"), HOSTILE)]  # fmt: skip
     beside = comparison(
         allowed=None,
         reason=HOSTILE,
         findings=findings,
-        distributions=[{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
+        distributions={HOSTILE[:400]: {"base": HOSTILE, "head": HOSTILE}},
     )
-    trial = {"change": "fused", "write": HOSTILE[:400], "bytes": 1}
-    advice = {"bytes": 2, "limit_bytes": 1, "trials": [trial], "untried": []}
-    texts = {"file": HOSTILE[:900], "reason": HOSTILE, "details": HOSTILE, "not_measured": HOSTILE}
+    advice = {"bytes": 2, "limit_bytes": 1, "trials": {HOSTILE[:400]: 1}}
+    texts = {"location": HOSTILE[:900], "reason": HOSTILE, "details": HOSTILE, "not_measured": HOSTILE}
     budget = {"gib": 3, "gpu": HOSTILE, "max_growth": HOSTILE}
     return raw(
         over(HOSTILE, **texts, budget=budget, estimates=[bad], comparison=beside, advice=advice),
@@ -224,13 +219,13 @@ def hostile_report(raw, over, row, comparison, figure):
             **texts,
             comparison=comparison(status="not comparable", allowed=None, reason=HOSTILE),
         ),
-        version=HOSTILE,
         torch=HOSTILE,
         git={"commit": HOSTILE, "dirty": True},
-        distributions={HOSTILE[:400]: HOSTILE[:400]},
+        distributions={HOSTILE[:400]: HOSTILE[:400], "pytest-membudget": HOSTILE},
         comparison={
-            "distributions": [{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
-            "base": {"ref": HOSTILE, "commit": HOSTILE},
+            "distributions": {HOSTILE[:400]: {"base": HOSTILE, "head": HOSTILE}},
+            "base": HOSTILE,
+            "commit": HOSTILE,
             "removed": [HOSTILE],
         },
     )

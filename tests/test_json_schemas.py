@@ -10,7 +10,7 @@ import yaml
 
 from pytest_membudget.gate.lock_file import lock_text
 from pytest_membudget.results.comparison import LockEntry
-from tests.json_schemas import SCHEMAS, report_schema, schema_text
+from tests.json_schemas import SCHEMAS, report_keys, report_schema, schema_text
 from tests.reporting.test_from_a_session import FILES
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +38,11 @@ def test_every_key_of_a_report_says_what_it_is():
     schema = report_schema()
     for name, one in [("Document", schema), *schema["definitions"].items()]:
         assert [key for key, value in one["properties"].items() if "description" not in value] == [], name
+
+
+def test_a_report_has_eighty_names_of_keys():
+    """A new one has to be worth it: what follows from others is no key, and one idea has one name."""
+    assert len(report_keys()) == 80
 
 
 EXAMPLES = sorted(
@@ -141,7 +146,7 @@ def test_a_sessions_report_is_valid_and_has_no_other_keys(written):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("verdict", "fine"), ("line", "1"), ("estimates", {}), ("limit_bytes", -1)]
+    ("key", "value"), [("verdict", "fine"), ("location", 1), ("estimates", {}), ("limit_bytes", -1)]
 )
 def test_a_report_of_other_values_is_not_valid(written, key, value):
     broken = {**written, "tests": [{**written["tests"][0], key: value}]}

@@ -16,7 +16,8 @@ from pytest_membudget.commands import report
 from pytest_membudget.commands.main import parser
 from pytest_membudget.comparison import comparing
 from pytest_membudget.comparison.base.exchange import Base
-from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
+from pytest_membudget.components import METRICS
+from pytest_membudget.memory_report import Holder, MemoryReport
 from pytest_membudget.reporting.files import json_file, junit
 from pytest_membudget.results.comparison import (
     STATES,
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 SCENARIOS = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
 
-PEAK = PeakBytes(0, 0, 0, 0)
+PEAK = dict.fromkeys(METRICS, 0)
 HOLDER = Holder(1, 1, "inputs", None, None, "aten::empty")
 
 
@@ -102,7 +103,7 @@ def figure(**more):
 
 
 def result(**more):
-    return TestResult("a::b", "a", 1, "within", "", **more)
+    return TestResult("a::b", "a:1", "within", "", **more)
 
 
 def written(tmp_path, whole):
@@ -153,7 +154,7 @@ def test_keys_of_git(tmp_path):
 
 
 def test_properties():
-    full = MemoryReport("traced", "allocated", PeakBytes(3, 3, 3, 3), {"inputs": 3})
+    full = MemoryReport("traced", "allocated", dict.fromkeys(METRICS, 3), {"inputs": 3})
     both = result(limit_bytes=4, estimates=(full,), measurements=(full,))
     found = {name.replace("inputs", "<component>") for name, _ in junit.figures(both)}
 

@@ -92,7 +92,7 @@ def test_what_has_no_figure_fails_with_its_reason(run, name, reason):
 def test_a_measurement_is_given_too(run):
     row = run.rows["test_fits"]
 
-    assert [one["peak"]["allocated_bytes"] for one in row["measurements"]] == [3 * 2**29]
+    assert [one["peak"]["allocated"] for one in row["measurements"]] == [3 * 2**29]
     assert row["estimates"][0]["components"]["activations"] == 2**29
     assert row["estimates"][0]["components"]["inputs"] == 2**29
 

@@ -48,8 +48,8 @@ class Holder(JsonObject):
     """What allocated it (``aten::bmm``); else the kernel, the method or the formula."""
     source: str | None = None
     """The text of that line, which identifies it if it has moved."""
-    each_bytes: int | None = None
-    """The size of each storage; None for a single one, and for several sizes."""
+    largest_bytes: int | None = None
+    """The largest of several, ``count`` times which is ``bytes`` if all are equal."""
     phase: str = ""
     """The phase in which they were allocated, as of ``PhasePeak``, or ``recompute``; empty if unknown."""
     split_by: str | None = None
@@ -61,15 +61,13 @@ class Holder(JsonObject):
 class HeldMemory(JsonObject):
     """What is still allocated when the test's body has ended, and its fixtures have not."""
 
-    bytes: int
+    bytes: Difference
     """As of ``torch.cuda.memory_allocated``."""
     holders: tuple[Holder, ...] = ()
     """The largest first."""
-    grown_bytes: Difference | None = None
-    """What the last step has left behind: by how much more was allocated after it than after the one before.
-    None if no step was repeated."""
-    grown: tuple[Holder, ...] = ()
-    """The lines of that, each with what it holds more than after the step before."""
+    grown: HeldMemory | None = None
+    """What the last step has left behind: by how much more was allocated after it than after the one before,
+    and what each of its lines holds more. None if no step was repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +76,17 @@ class PhasePeak(JsonObject):
 
     phase: Phase
     """``forward``, ``backward`` or ``optimizer``."""
-    peak_bytes: int
+    bytes: int
     """The most that is allocated in it."""
     components: Mapping[Word, Difference]
-    """They add up to ``peak_bytes``."""
+    """They add up to ``bytes``."""
     holders: tuple[Holder, ...]
     """The largest first."""
 
-
-@dataclass(frozen=True, slots=True)
-class PeakBytes(JsonObject):
-    """The peaks of one rank, as ``torch.cuda.memory_stats`` means them; each at its own moment."""
-
-    allocated_bytes: int
-    """``torch.cuda.max_memory_allocated``."""
-    active_bytes: int
-    """The same, with blocks that wait for other streams."""
-    reserved_bytes: int
-    """``torch.cuda.max_memory_reserved``."""
-    device_bytes: int
-    """Reserved memory, the CUDA context and NCCL's memory; only the first is the allocator's."""
+    @property
+    def peak_bytes(self) -> int:
+        """As of a ``MemoryReport``."""
+        return self.bytes
 
 
 Moments = Annotated[tuple[int, ...], 2000]
@@ -131,10 +120,10 @@ class MemoryReport(JsonObject):
 
     kind: Word
     """``traced`` in an estimate, ``measured``, or ``analytic``."""
-    metric: Annotated[str, choice((*METRICS, "active"))]
+    metric: Annotated[str, choice(METRICS)]
     """Which peak ``components`` add up to."""
-    peak: PeakBytes
-    """All peaks of the rank."""
+    peak: Mapping[Word, int]
+    """The peak of each metric, each at its own moment."""
     components: Mapping[Word, Difference]
     """Bytes at the peak by what they are for; ``rounding`` may be negative in a measurement."""
     holders: tuple[Holder, ...] = ()
@@ -146,21 +135,18 @@ class MemoryReport(JsonObject):
     caveats: tuple[Caveat, ...] = ()
     """Its assumptions, and memory that it leaves out."""
     seconds: float = 0.0
-    """How long it took to make."""
+    """How long it took to make, with ``variants``."""
     timeline: Timeline | None = None
     """Memory over the run, if a report was requested."""
     device: str = ""
-    """What it was run on: ``stand-in`` or ``cuda``; empty where nothing was run."""
+    """What it was run on: ``stand-in``, or a card by its name; empty where nothing was run."""
     phase: Annotated[str, choice(("", *PHASES))] = ""
     """The phase of the peak, as of ``PhasePeak``; empty for metrics other than ``allocated``."""
-    other_phases: tuple[PhasePeak, ...] = ()
+    phases: tuple[PhasePeak, ...] = ()
     """The peaks of the other phases."""
-
     variants: tuple[int, ...] = ()
     """The peaks of ``metric`` of further runs, with other answers and random numbers, in bytes; empty where
     nothing was read that nobody knows."""
-    variant_seconds: tuple[float, ...] = ()
-    """How long each of them took."""
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
     margin: float = 0.0
@@ -179,12 +165,12 @@ class MemoryReport(JsonObject):
         """The peak of ``phase``; None where it is not known, or nothing was allocated then."""
         if phase == self.phase:
             return self
-        return next((one for one in self.other_phases if one.phase == phase), None)
+        return next((one for one in self.phases if one.phase == phase), None)
 
     @property
     def peak_bytes(self) -> int:
         """The peak of the budget's metric."""
-        return int(getattr(self.peak, f"{self.metric}_bytes"))
+        return self.peak.get(self.metric, 0)
 
     @property
     def largest_component(self) -> tuple[str, int]:

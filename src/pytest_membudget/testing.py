@@ -32,8 +32,8 @@ from .budgets.verdict import OUT_OF_MEMORY, SKIPPED
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
 from .errors import UsageMistake
-from .memory_report import MemoryReport, PeakBytes
-from .results.advice import Advice, Trial, savings_first
+from .memory_report import MemoryReport
+from .results.advice import Advice, savings_first
 from .results.answer import TRACED, Answer, failed, read_answer
 from .results.estimator import Estimator, NotEstimated, without_figure
 from .results.test_result import TestResult
@@ -174,9 +174,9 @@ class GivenEstimates(Estimator):
         for write in given.tried:
             say(write)
         limit_bytes = test.budget.limit_bytes or 0
-        trials = [Trial("given", write, bytes_of_gib(gib)) for write, gib in given.tried.items()]
+        trials = {write: bytes_of_gib(gib) for write, gib in given.tried.items()}
         listed = savings_first(trials, estimate.peak_bytes, estimate.peak_bytes - limit_bytes)
-        return Advice(estimate.peak_bytes, limit_bytes, listed)
+        return Advice(estimate.peak_bytes, limit_bytes, dict(listed))
 
 
 class _GivenMeasurements(Estimator):
@@ -191,7 +191,8 @@ class _GivenMeasurements(Estimator):
             raise NotEstimated(f"{MODULE} was given no measurement of {test.nodeid}")
         budget = replace(test.budget, host_gib=None)
         result = read_answer(replace(test, budget=budget), given.answer(budget, "measured"))
-        return replace(result, measured_on=self._card)
+        named = tuple(replace(one, device=self._card) for one in result.estimates)
+        return replace(result, estimates=named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,7 @@ def _report(
     held = {name: bytes_of_gib(part) for name, part in components.items()}
     empty = {name: 0 for name in COMPONENTS if budget.metric in METRICS_WITH.get(name, METRICS)}
     rest = {INPUTS: held.get(INPUTS, 0) + size_bytes - sum(held.values())}
-    peak = PeakBytes(size_bytes, size_bytes, size_bytes, size_bytes)
+    peak = dict.fromkeys(METRICS, size_bytes)
     given = (Caveat(HOW, _NOT_CHECKED), *caveats)
     return MemoryReport(kind, budget.metric, peak, {**empty, **held, **rest}, caveats=given)
 

@@ -20,7 +20,7 @@ def published(**more):
 
 def peaks(size_bytes, rank=0):
     names = ("allocated", "active", "reserved", "device")
-    return {"rank": rank, "peak": {f"{name}_bytes": size_bytes for name in names}}
+    return {"rank": rank, "peak": dict.fromkeys(names, size_bytes)}
 
 
 def row(nodeid="benchmarks/cases/test_x.py::test_it[small]", verdict="within", **more):

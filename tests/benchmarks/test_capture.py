@@ -59,7 +59,7 @@ def test_both_runs_of_a_step_have_the_same_peaks(tiny):
     for one in found.values():
         assert one.outcome == "ok"
         assert one.content["changed_by_measuring"] == {}
-        assert one.content["measured"]["peak"]["reserved_bytes"] == one.content["bare"]["reserved_bytes"]
+        assert one.content["measured"]["peak"]["reserved"] == one.content["bare"]["reserved_bytes"]
 
 
 def test_a_step_runs_with_its_own_allocator_settings(tiny):
@@ -166,7 +166,7 @@ def test_every_registered_step_has_a_function_with_a_text():
 
 def test_peaks_that_measuring_changed_are_stored_with_the_difference():
     bare = {"outcome": "ok", "allocated_bytes": 100, "active_bytes": 100, "reserved_bytes": 200}
-    peak = {"allocated_bytes": 100, "active_bytes": 100, "reserved_bytes": 300, "device_bytes": 0}
+    peak = {"allocated": 100, "reserved": 300, "device": 0}
 
     content = content_of(TINY[0], {}, bare, {"outcome": "ok", "report": {"peak": peak}})
 

@@ -9,7 +9,7 @@ MEASURED = {name: {"allocated_bytes": 100} for name in ("equal", "larger", "miss
 
 def row(name, estimated_bytes=None, *kinds):
     estimates = [] if estimated_bytes is None else [
-        {"peak": {"allocated_bytes": estimated_bytes}, "caveats": [{"cause": kind} for kind in kinds]}
+        {"peak": {"allocated": estimated_bytes}, "caveats": [{"cause": kind} for kind in kinds]}
     ]  # fmt: skip
     return {"nodeid": f"tests/gpu/test_operators.py::test_twice[{name}]", "estimates": estimates}
 

@@ -9,7 +9,7 @@ from pytest_membudget.budgets.verdict import ERROR, OVER, UNDECIDED, WITHIN, Ver
 from pytest_membudget.components import COMPONENTS
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.hardware.machines import Machine
-from pytest_membudget.memory_report import HeldMemory, MemoryReport, PeakBytes
+from pytest_membudget.memory_report import HeldMemory, MemoryReport
 
 GIB = 1_073_741_824
 T4 = find_gpu("T4").usable_bytes
@@ -19,7 +19,7 @@ def report(allocated_bytes=0, *, reserved_bytes=0, device_bytes=0, metric="alloc
     return MemoryReport(
         kind="traced",
         metric=metric,
-        peak=PeakBytes(allocated_bytes, allocated_bytes, reserved_bytes, device_bytes),
+        peak={"allocated": allocated_bytes, "reserved": reserved_bytes, "device": device_bytes},
         components={**dict.fromkeys(COMPONENTS, 0), **held},
         rank=rank,
     )

@@ -10,14 +10,17 @@ from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.cache.estimates import EstimateCache
 from pytest_membudget.cache.states import States
 from pytest_membudget.cache.store import Store
+from pytest_membudget.components import METRICS
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.results.answer import Answer, Request
 from pytest_membudget.units import GIB
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
 
-REPORT = MemoryReport("traced", "allocated", PeakBytes(*[2 * GIB] * 4), {"parameters": 2 * GIB}, seconds=1.0)
+REPORT = MemoryReport(
+    "traced", "allocated", dict.fromkeys(METRICS, 2 * GIB), {"parameters": 2 * GIB}, seconds=1.0
+)
 SEEN = {"paths": {}, "trouble": ""}
 TRACED = Answer("traced", reports=(REPORT,), seen=SEEN)
 REQUEST = Request("t.py::test", "t.py", "A100-40GB", False, "allocated")
@@ -107,7 +110,7 @@ def test_trials_of_a_kept_estimate_are_kept_with_what_they_gave(cache_of, worker
         def receive(self, awaited):
             size = GIB if awaited.change else 2 * GIB
             held = {"parameters": 512, "activations": size - 512}
-            report = replace(REPORT, peak=PeakBytes(size, size, size, size), components=held)
+            report = replace(REPORT, peak=dict.fromkeys(METRICS, size), components=held)
             return awaited, replace(TRACED, reports=(report,), changed="Block")
 
     found = []
@@ -121,7 +124,7 @@ def test_trials_of_a_kept_estimate_are_kept_with_what_they_gave(cache_of, worker
 
     assert Halving.asked == 1 + 2
     assert found[0] == found[1]
-    assert [trial.bytes for trial in found[0].trials] == [GIB, GIB]
+    assert [*found[0].trials.values()] == [GIB, GIB]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Project:
             row = self.run(*args)["test_size"]
         if row.cached:
             assert row.verdict == "within"
-            assert row.estimates[0].peak.allocated_bytes == SIZE_BYTES
+            assert row.estimates[0].peak["allocated"] == SIZE_BYTES
             return None
         assert "there is no worker" in row.reason
         return f"changed: {changes[-1]}" if changes else "no entry"
@@ -131,7 +131,7 @@ def project(pytester, monkeypatch, kept, warm_processes):
         project.write(name, text)
     if not list(kept.glob("estimates-*")):
         row = project.run()["test_size"]
-        assert row.estimates[0].peak.allocated_bytes == SIZE_BYTES, row.reason
+        assert row.estimates[0].peak["allocated"] == SIZE_BYTES, row.reason
         assert not row.cached
     return project
 

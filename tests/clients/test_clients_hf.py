@@ -47,7 +47,7 @@ class Figures:
         return self.rows[name]["estimates"][0]["components"]
 
     def peak(self, name):
-        return self.rows[name]["estimates"][0]["peak"]["allocated_bytes"]
+        return self.rows[name]["estimates"][0]["peak"]["allocated"]
 
     def host(self, name):
         return self.rows[name]["estimates"][0]["host"]["components"]

@@ -45,7 +45,7 @@ def peak_of(name, folder):
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     [row] = json.loads((folder / "report.json").read_text())["tests"]
     [last] = [one for one in row["estimates"] if one["rank"] == 7]
-    return last["peak"]["allocated_bytes"]
+    return last["peak"]["allocated"]
 
 
 @pytest.mark.parametrize("name", APART)

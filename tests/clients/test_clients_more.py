@@ -31,7 +31,7 @@ class Figures:
     def __init__(self, entry):
         (self.estimate,) = entry["estimates"]
         self.host = (self.estimate["host"] or {"components": {}})["components"]
-        self.allocated = self.estimate["peak"]["allocated_bytes"]
+        self.allocated = self.estimate["peak"]["allocated"]
         self.assumptions = caveat_texts(self.estimate)
         self.not_modelled = caveat_texts(self.estimate, missing=True)
 

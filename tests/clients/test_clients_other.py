@@ -22,9 +22,9 @@ class Figures:
 
     def __init__(self, row):
         assert row["verdict"] == "within", row["reason"]
-        self._estimate = max(row["estimates"], key=lambda one: one["peak"]["allocated_bytes"])
+        self._estimate = max(row["estimates"], key=lambda one: one["peak"]["allocated"])
         self.ranks = [one["rank"] for one in row["estimates"]]
-        self.allocated = self._estimate["peak"]["allocated_bytes"]
+        self.allocated = self._estimate["peak"]["allocated"]
         self.assumptions = caveat_texts(self._estimate)
 
     def __getattr__(self, component):

@@ -63,7 +63,7 @@ def _rows(given):
                 "grown", bytes=100 * MIB, findings=found,
                 base=BaseFigure(size * MIB, {"activations": size * MIB}),
             )  # fmt: skip
-        yield TestResult(name, "t.py", 1, "within", "", comparison=comparison)
+        yield TestResult(name, "t.py:1", "within", "", comparison=comparison)
 
 
 def test_the_first_point_that_takes_more_is_named_with_its_lines(bisected):

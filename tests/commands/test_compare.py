@@ -62,7 +62,7 @@ def larger(row, figure):
 
     def make(nodeid):
         held = figure({
-            "peak.allocated_bytes": 5 * GIB, "timeline": None,
+            "peak.allocated": 5 * GIB, "timeline": None,
             "components": {"parameters": 3 * GIB, "activations": 2 * GIB - 512, "rounding": 512},
             "holders.1.bytes": 2 * GIB - 512, "holders.1.location": "src/model.py:57",
             "holders.1.source": "y = f(x)",

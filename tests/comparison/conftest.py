@@ -3,7 +3,8 @@
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
+from pytest_membudget.components import METRICS
+from pytest_membudget.memory_report import Holder, MemoryReport
 from pytest_membudget.results.test_result import TestResult
 
 GIB = 2**30
@@ -24,16 +25,14 @@ def figure_of(*holders, rest=0, kind="traced", metric="allocated", device=""):
     components["rounding"] = rest
     total = sum(components.values())
     largest_first = tuple(sorted(holders, key=lambda one: -one.bytes))
-    return MemoryReport(
-        kind, metric, PeakBytes(total, total, total, total), components, largest_first, device=device
-    )
+    return MemoryReport(kind, metric, dict.fromkeys(METRICS, total), components, largest_first, device=device)
 
 
 def row_of(size, verdict="within", budget=None, **changes):
     """The result of a test that takes ``size`` bytes."""
     given = {"estimates": (figure_of(holder(size)),), "reason": "as it is", **changes}
     return TestResult(
-        "test_a.py::test_a", "test_a.py", 1, verdict, budget=Budget(**{"gib": 5, **(budget or {})}), **given
+        "test_a.py::test_a", "test_a.py:1", verdict, budget=Budget(**{"gib": 5, **(budget or {})}), **given
     )
 
 

@@ -32,7 +32,7 @@ def test_a_line_that_has_moved_is_the_same_line(figure, hold):
     before = hold(10 * MIB, location="model.py:9", source="x = self.up(x)")
     after = hold(30 * MIB, location="model.py:14", source="x = self.up(x)")
     [row] = findings(figure(after), figure(before))
-    assert (row.bytes, row.location, row.base_location) == (20 * MIB, "model.py:14", "model.py:9")
+    assert (row.bytes, row.location, row.base) == (20 * MIB, "model.py:14", "model.py:9")
 
 
 def test_lines_that_have_moved_and_changed_nothing_are_left_out_where_one_has_changed(figure, hold):
@@ -69,7 +69,7 @@ def test_the_same_text_in_two_files_is_distinguished_by_file(figure, hold):
         hold(5 * MIB, location="a.py:50", source="x = f(x)"),
     ]
     [row] = findings(figure(*after), figure(*before))
-    assert (row.bytes, row.location, row.base_location) == (4 * MIB, "b.py:60", "b.py:10")
+    assert (row.bytes, row.location, row.base) == (4 * MIB, "b.py:60", "b.py:10")
 
 
 def test_nothing_is_found_where_both_take_the_same(figure, hold):
@@ -122,7 +122,7 @@ def test_the_rows_are_few_and_add_up_to_nine_tenths(figure, hold, count):
 def test_what_has_shrunk_is_reported_with_where_it_was(figure, hold):
     base = figure(hold(100 * MIB, "parameters"), hold(64 * MIB, location="m.py:9"))
     [row] = findings(figure(hold(100 * MIB, "parameters")), base)
-    assert (row.bytes, row.location, row.base_location) == (-64 * MIB, None, "m.py:9")
+    assert (row.bytes, row.location, row.base) == (-64 * MIB, None, "m.py:9")
 
 
 # Growth over many lines
@@ -133,7 +133,7 @@ def test_growth_over_many_lines_is_the_components_with_the_number_of_lines_and_t
     head = [replace(one, bytes=(100 + n) * MIB) for n, one in enumerate(base, start=1)]
     [row] = findings(figure(*head), figure(*base))
 
-    assert (row.bytes, row.lines) == (40 * 41 // 2 * MIB, 40)
+    assert (row.bytes, row.count) == (40 * 41 // 2 * MIB, 40)
     assert (row.location, row.largest_bytes) == ("m.py:40", 40 * MIB)
     assert (row.component, row.module) == ("activations", None)
 
@@ -142,7 +142,7 @@ def test_a_line_of_several_operators_is_named_by_none_of_them(figure, hold):
     many = [hold(10 * MIB, module=f"m{n}", operator=f"aten::op{n}", location="m.py:7") for n in range(20)]
     [row] = findings(figure(*many), figure())
 
-    assert (row.bytes, row.location, row.lines) == (200 * MIB, "m.py:7", 1)
+    assert (row.bytes, row.location, row.count) == (200 * MIB, "m.py:7", 1)
     assert (row.module, row.operator) == (None, None)
 
 
@@ -155,7 +155,7 @@ def test_what_the_rows_leave_out_is_counted_and_no_component(figure, hold):
     ]
     *rows, last = findings(figure(*head), figure())
 
-    assert [(row.bytes, row.lines, row.largest_bytes) for row in rows] == [(20 * MIB, 2, 10 * MIB)] * 5
+    assert [(row.bytes, row.count, row.largest_bytes) for row in rows] == [(20 * MIB, 2, 10 * MIB)] * 5
     assert (last.bytes, last.component, last.module) == (40 * MIB, "others", "elsewhere")
 
 
@@ -204,7 +204,7 @@ def test_tensors_of_one_size_are_not_merged_across_lines(figure, hold):
     ]
     [row] = findings(figure(*head), figure(*base))
 
-    assert (row.bytes, row.location, row.base_location, row.module) == (64 * MIB, "m.py:3", None, "new")
+    assert (row.bytes, row.location, row.base, row.module) == (64 * MIB, "m.py:3", None, "new")
 
 
 def test_one_more_line_with_the_same_text_is_the_one_that_is_new(figure, hold):

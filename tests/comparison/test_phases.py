@@ -24,7 +24,7 @@ def step(figure):
             for phase, one in figures.items()
             if phase != name
         )
-        return replace(largest, phase=name, other_phases=others)
+        return replace(largest, phase=name, phases=others)
 
     return made
 
@@ -85,7 +85,7 @@ def test_peaks_of_one_phase_are_compared_as_they_are(hold, step):
 
 def test_reports_that_do_not_know_the_phase_are_compared_by_their_peaks(hold, step):
     head = step_of(hold, step, 128)
-    for unknown in ({"phase": "", "other_phases": ()}, {"phase": "forward", "other_phases": ()}):
+    for unknown in ({"phase": "", "phases": ()}, {"phase": "forward", "phases": ()}):
         base = replace(step_of(hold, step, 64), **unknown)
         assert same_phase(head, base) == (head, base)
         assert moved_peak(head, base) is None

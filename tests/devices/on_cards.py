@@ -102,7 +102,7 @@ class Traced:
 
     @property
     def allocated(self):
-        return self.report.peak.allocated_bytes
+        return self.report.peak["allocated"]
 
     def has(self, **components):
         """Whether the components are these, in bytes; if not, the difference is shown."""

@@ -43,7 +43,7 @@ def test_a_failure_lists_the_trials_by_what_they_save(session_of, xdist):
 
     assert section_of(run.text("test_over"))[:2] == LISTED
     assert "next to nothing" not in run.text("test_over")
-    assert [trial["bytes"] for trial in run.rows["test_over"]["advice"]["trials"]] == [
+    assert [*run.rows["test_over"]["advice"]["trials"].values()] == [
         1.5 * 2**30,
         2.75 * 2**30,
     ]

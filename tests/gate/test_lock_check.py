@@ -6,7 +6,7 @@ import pytest
 
 from pytest_membudget.budgets.budget import Budget, parse_growth
 from pytest_membudget.gate.lock_file import RAISE, UPDATE, Rules, lock_check
-from pytest_membudget.memory_report import HeldMemory, MemoryReport, PeakBytes
+from pytest_membudget.memory_report import HeldMemory, MemoryReport
 from pytest_membudget.results.comparison import Comparison, LockCheck, LockEntry
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_lock
 
@@ -28,10 +28,10 @@ DAY = LockEntry(100 * MIB, until="2026-11-21", reason="until the fix")
 def result(mib=100.0, *, verdict="unset", rank=0, held=None, **budget):
     size_bytes = int(mib * MIB)
     parts = {"parameters": 60 * MIB, "activations": size_bytes - 60 * MIB, "gradients": 0}
-    peak = PeakBytes(size_bytes, 0, 0, 0)
+    peak = {"allocated": size_bytes}
     stays = HeldMemory(held * MIB) if held is not None else None
     reports = [MemoryReport("traced", "allocated", peak, parts, rank=rank, device="stand-in", held=stays)]
-    return TestResult("a::b", "a", 1, verdict, "why", budget=Budget(**budget), estimates=tuple(reports))
+    return TestResult("a::b", "a:1", verdict, "why", budget=Budget(**budget), estimates=tuple(reports))
 
 
 def check(mib, mode=None, entry=LOCKED, **budget):
@@ -126,8 +126,8 @@ def test_an_update_raises_nothing_unless_it_is_asked_to(mode, mib, entry, status
 
     assert ("recorded" if found.recorded else found.status) == status
     if found.recorded:
-        assert found.entry.bytes == int(mib * MIB)
-        assert found.entry.components == {"parameters": 60 * MIB, "activations": int(mib * MIB) - 60 * MIB}
+        assert found.base.bytes == int(mib * MIB)
+        assert found.base.components == {"parameters": 60 * MIB, "activations": int(mib * MIB) - 60 * MIB}
         assert with_lock(result(mib), found).verdict == "within"
 
 
@@ -241,7 +241,7 @@ def test_an_update_leaves_it_and_raising_replaces_it():
     made = result(50)
 
     assert not lock_check(made, DAY, replace(READ, mode=UPDATE)).recorded
-    assert lock_check(made, DAY, replace(READ, mode=RAISE)).entry.until is None
+    assert lock_check(made, DAY, replace(READ, mode=RAISE)).base.until is None
     assert not for_a_while(100, mode=RAISE).lock.recorded  # it has a gib, and no other entry
 
 

@@ -105,7 +105,7 @@ def test_figures_are_recorded_kept_and_raised_on_demand_alone(project):
     for grown in (project(SIZE="1.5"), project("--membudget-update", SIZE="1.5")):
         assert grown.outcomes["test_bare"] == grown.outcomes["test_each[2]"] == "failed"
         assert "more than its entry in membudget.lock.yaml: inputs +0.50 GiB" in grown.message("test_bare")
-        assert grown.rows["test_bare"]["lock"]["entry"]["bytes"] == 2**30
+        assert grown.rows["test_bare"]["lock"]["base"]["bytes"] == 2**30
         assert (project.folder / LOCK_FILE).read_text() == text
 
     assert project("--membudget-update=raise", SIZE="1.5").outcomes["test_bare"] == "passed"

@@ -91,7 +91,7 @@ def test_what_is_excused_stays_so(run):
     assert run.outcomes["test_excused_skip"] == "skipped"
     assert run.outcomes["test_measured"] == "passed"
     assert run.outcomes["test_without_a_budget"] == "skipped"
-    assert run.rows["test_excused"]["lock"]["excuses"] is True
+    assert run.rows["test_excused"]["lock"]["allowed"] is True
 
 
 def test_the_failure_says_what_was_not_checked_and_what_to_do(run):

@@ -196,14 +196,15 @@ def head(raw, row, over, figure, comparison, advice):
         "holders.0.module": "model.layers.*." + "attention." * 12 + "weight",
         "holders.0.location": "transformers/models/llama/modeling_llama.py:164",
         "holders.0.source": f"outputs = self.attention({'hidden_states, ' * 10})",
-        "holders.0.each_bytes": 3 * GIB // 2,
+        "holders.0.largest_bytes": 3 * GIB // 2,
     }
     change = {
         "bytes": GIB, "component": "activations", "module": "model.layers.*.mlp", "operator": "aten::gelu",
-        "location": "transformers/models/llama/modeling_llama.py:164", "lines": 12, "largest_bytes": GIB // 2,
-        "base_location": "transformers/models/llama/modular_llama.py:155", "source": "x = f(" * 20,
+        "location": "transformers/models/llama/modeling_llama.py:164", "count": 12, "largest_bytes": GIB // 2,
+        "base": "transformers/models/llama/modular_llama.py:155", "source": "x = f(" * 20,
     }  # fmt: skip
-    versions = [{"name": "transformers", "base": "4.48.2", "head": "4.48.3.post1"}] * 3
+    names = ("transformers", "tokenizers", "accelerate")
+    versions = {name: {"base": "4.48.2", "head": "4.48.3.post1"} for name in names}
     grown = comparison(findings=[change], distributions=versions, factors={"activations": 2.0}, reason=REASON)
     return raw(
         over(f"{LONG}::test_held", estimates=[figure(long)], advice=advice),

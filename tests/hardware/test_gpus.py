@@ -133,7 +133,7 @@ def test_a_context_is_the_most_that_captured_steps_had_outside_the_allocator(nam
     files = (Path(__file__).parents[2] / "benchmarks/measured" / folder).glob("*/*.json")
     alone = [file for file in files if not file.name.startswith(("ddp", "fsdp"))]  # NCCL's has its own row
     peaks = [json.loads(file.read_text("utf-8"))["measured"]["peak"] for file in alone]
-    outside_bytes = max(peak["device_bytes"] - peak["reserved_bytes"] for peak in peaks)
+    outside_bytes = max(peak["device"] - peak["reserved"] for peak in peaks)
     assert find_gpu(name).context_bytes == pytest.approx(outside_bytes, abs=MIB / 2)
 
 

@@ -2,17 +2,16 @@
 
 import pytest
 
+from pytest_membudget.components import METRICS
 from pytest_membudget.hardware.machines import Machine, fullest_machine, gpus_a_machine
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.memory_report import MemoryReport
 
 
 def report(rank, host_bytes=None):
     host = None
     if host_bytes is not None:
-        host = MemoryReport(
-            "traced", "allocated", PeakBytes(host_bytes, host_bytes, host_bytes, host_bytes), {}
-        )
-    return MemoryReport("traced", "allocated", PeakBytes(1, 1, 1, 1), {}, rank=rank, host=host)
+        host = MemoryReport("traced", "allocated", dict.fromkeys(METRICS, host_bytes), {})
+    return MemoryReport("traced", "allocated", dict.fromkeys(METRICS, 1), {}, rank=rank, host=host)
 
 
 @pytest.mark.parametrize(

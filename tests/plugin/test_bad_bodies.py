@@ -189,7 +189,7 @@ def test_names_of_any_kind_have_files_of_their_own(run):
     assert len(rows) == len({file.lower() for file in files}) == 11
     for row in rows:
         assert row["verdict"] == "within"
-        assert row["estimates"][0]["peak"]["allocated_bytes"] == 8 * MIB
+        assert row["estimates"][0]["peak"]["allocated"] == 8 * MIB
         assert (run.report_path.parent / row["snapshot"]).is_file()
         assert re.fullmatch(r"snapshots/[\w-]+\.pickle", row["snapshot"], re.ASCII)
         assert len(os.path.basename(row["snapshot"])) < 200

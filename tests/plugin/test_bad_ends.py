@@ -46,7 +46,7 @@ def test_an_interrupted_session_keeps_what_was_estimated_before(session_of):
 
     assert run.status == pytest.ExitCode.INTERRUPTED
     assert [row["verdict"] for row in run.rows.values()] == ["within"]
-    assert run.rows["test_first"]["estimates"][0]["peak"]["allocated_bytes"] == 2**30
+    assert run.rows["test_first"]["estimates"][0]["peak"]["allocated"] == 2**30
     assert any(line.startswith("1 estimated (1 within, 0 over)") for line in run.summary)
     assert any(line.endswith("3 not run") for line in run.summary)
     names = ", ".join(f"test_it.py::{name}" for name in ("test_first", "test_interrupted", "test_later"))
@@ -119,7 +119,7 @@ def test_two_sessions_at_once_in_one_folder_do_not_mix(tmp_path, write_all):
         assert "3 estimated (2 within, 1 over" in out
         assert "could not be" not in out
     rows = json.loads((tmp_path / "rep" / "report.json").read_text())["tests"]
-    peaks = [row["estimates"][0]["peak"]["allocated_bytes"] // 2**20 for row in rows]
+    peaks = [row["estimates"][0]["peak"]["allocated"] // 2**20 for row in rows]
     assert peaks == [256, 512, 2048]
     assert len(list((tmp_path / "rep").iterdir())) == 2
     assert len(list((tmp_path / "rep" / "snapshots").iterdir())) == 3

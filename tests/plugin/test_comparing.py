@@ -332,7 +332,8 @@ def test_removed_tests_and_entries_that_nothing_needs_are_listed(run):
 
 
 def test_the_base_is_the_merge_base(run, folder):
-    assert run.report["comparison"]["base"] == {"ref": "main", "commit": git(folder, "rev-parse", "main")}
+    assert run.report["comparison"]["base"] == "main"
+    assert run.report["comparison"]["commit"] == git(folder, "rev-parse", "main")
 
 
 def test_the_checkout_is_as_it_was_and_nothing_is_left(run, folder):

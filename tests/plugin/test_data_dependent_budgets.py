@@ -65,7 +65,7 @@ def estimate_of(run, name):
 def test_the_worst_case_is_held_to_the_budget_and_listed(run):
     """256 MiB of numbers, 64 of mask, 512 of positions, 256 of results."""
     assert run.outcomes["test_bounded"] == "failed"
-    assert estimate_of(run, "test_bounded")["peak"]["allocated_bytes"] == (256 + 64 + 512 + 256) * 2**20
+    assert estimate_of(run, "test_bounded")["peak"]["allocated"] == (256 + 64 + 512 + 256) * 2**20
     assert "Taken for granted" in run.text("test_bounded")
     assert (
         "model.py:4 takes sizes from unknown data with aten.nonzero.default (once): taken to be true "
@@ -76,7 +76,7 @@ def test_the_worst_case_is_held_to_the_budget_and_listed(run):
 def test_what_is_assumed_counts(run):
     """Half as many positions and results."""
     assert run.outcomes["test_assumed"] == "passed"
-    assert estimate_of(run, "test_assumed")["peak"]["allocated_bytes"] == (256 + 64 + 256 + 128) * 2**20
+    assert estimate_of(run, "test_assumed")["peak"]["allocated"] == (256 + 64 + 256 + 128) * 2**20
 
 
 def test_what_has_no_bound_fails_with_line_operator_and_what_to_write(run):

@@ -115,7 +115,7 @@ def test_each_has_what_it_has_alone(beside):
     assert "signal 9 (SIGKILL) before its test did" in beside.text("test_is_killed")
     assert "the worker was ended by signal 9 (SIGKILL)" in beside.text("test_ends_the_worker")
     assert beside.allocated("test_last") == 0.75 * 2**30
-    assert beside.rows["test_of_two_ranks"]["estimates"][1]["peak"]["allocated_bytes"] == 0.75 * 2**30
+    assert beside.rows["test_of_two_ranks"]["estimates"][1]["peak"]["allocated"] == 0.75 * 2**30
 
 
 @pytest.mark.usefixtures("warm_processes")

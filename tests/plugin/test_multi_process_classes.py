@@ -108,7 +108,7 @@ def test_a_skip_in_a_process_is_one(rows):
 def test_each_rank_runs_what_would_be_spawned(rows, joined):
     reports = rows[f"test_spawn[{joined}]"]["estimates"]
 
-    assert [report["peak"]["allocated_bytes"] for report in reports] == [3 * 2**20, 6 * 2**20]
+    assert [report["peak"]["allocated"] for report in reports] == [3 * 2**20, 6 * 2**20]
 
 
 def test_a_remote_call_is_refused_though_the_test_goes_on(rows):

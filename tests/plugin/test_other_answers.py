@@ -261,7 +261,7 @@ def test_the_figure_is_that_of_the_answers_that_take_most(run, name):
 def test_work_of_a_stream_that_nobody_has_waited_for_may_not_be_done(run, name):
     one = estimate(run, name)
 
-    assert one["peak"]["reserved_bytes"] == 128 * MIB
+    assert one["peak"]["reserved"] == 128 * MIB
     assert [caveat["cause"] for caveat in one["caveats"]] == ["depends"]
     assert run.outcomes[f"test_{name}"] == "failed"
     assert "memory that another stream uses is free only when that is known to be done" in (
@@ -272,7 +272,7 @@ def test_work_of_a_stream_that_nobody_has_waited_for_may_not_be_done(run, name):
 def test_a_body_that_waits_for_its_stream_is_run_once(run):
     one = estimate(run, "a_block_of_a_stream_that_was_waited_for")
 
-    assert (one["peak"]["reserved_bytes"], one["caveats"], one["variants"]) == (64 * MIB, [], [])
+    assert (one["peak"]["reserved"], one["caveats"], one["variants"]) == (64 * MIB, [], [])
 
 
 @pytest.mark.parametrize("name", AGREED)
@@ -280,9 +280,9 @@ def test_what_the_answers_agree_on_is_no_caveat(run, name):
     one = estimate(run, name)
 
     assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
-    assert {*one["variants"]} == {one["peak"]["allocated_bytes"]}
+    assert {*one["variants"]} == {one["peak"]["allocated"]}
     if (size := AGREED[name][0]) is not None:
-        assert size * MIB <= one["peak"]["allocated_bytes"] < (size + 1) * MIB
+        assert size * MIB <= one["peak"]["allocated"] < (size + 1) * MIB
 
 
 @pytest.mark.parametrize("name", GUARDED)
@@ -290,7 +290,7 @@ def test_a_guard_against_numbers_that_a_healthy_run_has_not_is_no_caveat(run, na
     one = estimate(run, name)
 
     assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
-    assert GUARDED[name][0] * MIB <= one["peak"]["allocated_bytes"] < (GUARDED[name][0] + 1) * MIB
+    assert GUARDED[name][0] * MIB <= one["peak"]["allocated"] < (GUARDED[name][0] + 1) * MIB
     assert min(one["variants"]) < MIB
 
 
@@ -314,7 +314,7 @@ def test_what_is_made_of_a_number_stays_unchecked_where_it_is_no_part_of_the_pea
     """It may be any number, and so above the peak."""
     one = estimate(run, name)
 
-    assert one["peak"]["allocated_bytes"] == 300 * MIB
+    assert one["peak"]["allocated"] == 300 * MIB
     assert [caveat["cause"] for caveat in one["caveats"]] == ["size-read"]
     assert run.outcomes[f"test_{name}"] == "failed"
 
@@ -364,4 +364,4 @@ def test_what_is_said_is_not_varied(run):
 
     assert one["variants"] == []
     assert [caveat["cause"] for caveat in one["caveats"]] == ["given"]
-    assert 256 * MIB <= one["peak"]["allocated_bytes"] < 257 * MIB
+    assert 256 * MIB <= one["peak"]["allocated"] < 257 * MIB

@@ -52,7 +52,7 @@ def test_a_run_lists_what_the_arithmetic_says_that_they_save(run):
     figure = row["estimates"][0]
 
     assert (row["verdict"], figure["kind"], figure["margin"]) == ("over", "traced", 0)
-    knobs = {knob.name: knob for knob in knobs_for(JOB, GIB // 10, figure["peak"]["allocated_bytes"])}
+    knobs = {knob.name: knob for knob in knobs_for(JOB, GIB // 10, figure["peak"]["allocated"])}
     assert gib_text(knobs["8-bit optimizer states"].peak_bytes) in row["details"]
 
 

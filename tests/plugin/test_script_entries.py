@@ -126,7 +126,7 @@ def test_what_a_program_allocates_is_its_estimate(run):
 def test_each_rank_runs_the_program(run):
     reports = run.rows["ranks"]["estimates"]
 
-    assert max(report["peak"]["allocated_bytes"] for report in reports) == PEAKS["ranks"] * MIB
+    assert max(report["peak"]["allocated"] for report in reports) == PEAKS["ranks"] * MIB
 
 
 def test_its_lines_hold_the_memory(run):

@@ -80,7 +80,7 @@ def run(session_of):
 
 
 def peaks(run, name):
-    return [(one["rank"], one["peak"]["allocated_bytes"]) for one in run.rows[name]["estimates"]]
+    return [(one["rank"], one["peak"]["allocated"]) for one in run.rows[name]["estimates"]]
 
 
 def test_identical_ranks_are_not_all_estimated_and_the_report_says_so(run):
@@ -146,7 +146,7 @@ def test_a_budget_of_host_memory_that_checked_nothing_fails_and_says_what_to_do(
 def test_host_memory_is_that_of_all_ranks_of_the_machine(run):
     row = run.rows["test_host_memory_of_both_ranks"]
     over = "host memory 0.25 GiB over its budget of 0.5 GiB a machine"
-    held = [one["host"]["peak"]["allocated_bytes"] for one in row["estimates"]]
+    held = [one["host"]["peak"]["allocated"] for one in row["estimates"]]
 
     assert row["reason"] == f"{over}: ranks 0 to 1 of one hold 0.75 GiB together"
     assert held == [HALF // 2, HALF]

@@ -128,7 +128,7 @@ FILES = {"test_budgets.py": BODIES}
 def test_what_another_rank_has_is_its_own(run, name):
     estimates = run.rows[f"test_{name}"]["estimates"]
 
-    found = {one["rank"]: one["peak"]["allocated_bytes"] / GIB for one in estimates}
+    found = {one["rank"]: one["peak"]["allocated"] / GIB for one in estimates}
     assert found == pytest.approx(SIZES[name], rel=0.01)
     kinds = {caveat["cause"] for one in estimates for caveat in one["caveats"]}
     of_objects, of_ranks = "handed_on" in name, 9 in SIZES[name]
@@ -147,7 +147,7 @@ def test_each_rank_gets_the_other_answers_itself(run):
     """Ranks 0 and 1 do the same until the loss is high."""
     estimates = run.rows["test_takes_more_on_one_rank_where_a_loss_is_high"]["estimates"]
 
-    assert max(one["peak"]["allocated_bytes"] for one in estimates) >= 2**29
+    assert max(one["peak"]["allocated"] for one in estimates) >= 2**29
 
 
 def test_ranks_that_have_what_the_others_do_run_once_for_them(run):

@@ -112,9 +112,9 @@ def test_fixtures_and_bodies_run_in_other_processes_than_the_session(run):
 def test_the_rows_of_the_report_hold_the_exact_bytes(run):
     estimate = run.rows["test_over"]["estimates"][0]
 
-    assert estimate["peak"]["allocated_bytes"] == 52 * GIB + GIB // 2
+    assert estimate["peak"]["allocated"] == 52 * GIB + GIB // 2
     assert estimate["components"]["parameters"] == 45 * GIB
-    assert sum(estimate["components"].values()) == estimate["peak"]["allocated_bytes"]
+    assert sum(estimate["components"].values()) == estimate["peak"]["allocated"]
 
 
 def test_without_a_card_the_estimate_decides_and_the_summary_says_so(run):

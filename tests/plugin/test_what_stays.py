@@ -116,9 +116,9 @@ def test_what_a_step_leaves_behind_is_named(run):
     """A retained graph of a step has the batch and what ``exp`` gave, 4 MiB each; and there is the loss."""
     leak = held(run, "test_losses_with_their_graphs")
 
-    assert leak["grown_bytes"] == 8 * MIB + 512
+    assert leak["grown"]["bytes"] == 8 * MIB + 512
     found = sorted(
-        (row["location"], row["operator"].partition(".")[0], row["bytes"]) for row in leak["grown"]
+        (row["location"], row["operator"].partition(".")[0], row["bytes"]) for row in leak["grown"]["holders"]
     )
     batch = "test_stays.py:39", "aten::ones", 4 * MIB
     assert found == [batch, ("test_stays.py:40", "aten::exp", 4 * MIB), ("test_stays.py:40", "aten::mean", 4)]
@@ -130,7 +130,7 @@ def test_steps_that_leave_nothing_behind_have_no_such_row(run):
     """By then parameters of 1,024 x 1,024 + 1,024, gradients and two states are there, in blocks of 512."""
     steady = held(run, "test_steady")
 
-    assert (steady["grown_bytes"], steady["grown"]) == (0, [])
+    assert steady["grown"] == {"bytes": 0, "holders": [], "grown": None}
     parameters = [row["bytes"] for row in steady["holders"] if row["component"] == "parameters"]
     assert sum(parameters) == 4 * (1024 * 1024 + 1024)
 

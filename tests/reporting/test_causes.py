@@ -2,6 +2,7 @@
 
 import pytest
 
+from pytest_membudget.memory_report import Holder
 from pytest_membudget.reporting.causes import cause_text, changes_text
 from pytest_membudget.results.comparison import Comparison, Finding, MovedPeak, MovedSide
 
@@ -17,7 +18,7 @@ GIB = 2**30
             "+64.0 MiB activations of blocks.* at m.py:9 (was m.py:7) (aten::mm)",
         ),
         (
-            Finding(3 * GIB, "activations", None, "m.py:9", lines=37, largest_bytes=788 * MIB),
+            Finding(3 * GIB, "activations", None, "m.py:9", count=37, largest_bytes=788 * MIB),
             "+3.00 GiB activations in 37 lines, the largest +0.77 GiB at m.py:9",
         ),
         (Finding(-64 * MIB, "workspaces", None, None, "m.py:7"), "-64.0 MiB workspaces no longer at m.py:7"),
@@ -29,6 +30,21 @@ GIB = 2**30
 )
 def test_a_cause_is_named_with_its_line(finding, said):
     assert cause_text(finding, str) == said
+
+
+@pytest.mark.parametrize(
+    ("count", "largest_bytes", "said"),
+    [
+        (1, None, "0.75 GiB parameters at m.py:9"),
+        (3, 256 * MIB, "3 x 0.25 GiB = 0.75 GiB parameters at m.py:9"),
+        (3, 512 * MIB, "0.75 GiB parameters x3 at m.py:9"),
+        (3, None, "0.75 GiB parameters x3 at m.py:9"),
+    ],
+)
+def test_several_storages_are_a_product_where_all_are_of_one_size(count, largest_bytes, said):
+    holder = Holder(768 * MIB, count, "parameters", None, "m.py:9", largest_bytes=largest_bytes)
+
+    assert cause_text(holder, str) == said
 
 
 @pytest.mark.parametrize(

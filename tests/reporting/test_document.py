@@ -54,7 +54,7 @@ LAST = "[...]"  # the place of the value itself
         ("tests.0.nodeid", "x" * 10_001, LAST, "must be a text of at most 10,000 characters"),
         ("tests.0.verdict", "fine", LAST, f'{VERDICTS}, and is "fine"'),
         ("tests.0.verdict", ["within"], LAST, f"{VERDICTS}, and is a list of 1"),
-        ("tests.0.line", 1.5, LAST, "must be a whole number from 0 to 1000000000, and is 1.5"),
+        ("tests.0.location", 1.5, LAST, "must be a text, and is 1.5"),
         ("tests.0.limit_bytes", -1, LAST, f"{WHOLE}, and is -1"),
         ("tests.0.limit_bytes", 2**63, LAST, f"{WHOLE}, and is 9223372036854775808"),
         ("tests.0.limit_bytes", float("nan"), LAST, f"{WHOLE}, and is nan"),
@@ -64,10 +64,10 @@ LAST = "[...]"  # the place of the value itself
         ("tests.0.budget.gib", True, LAST, f"{FINITE}, and is true"),
         ("tests.0.expected", 1, LAST, "must be true or false, and is 1"),
         (f"{FIGURE}.kind", "<b>", LAST, "must be a word of small letters"),
-        (f"{FIGURE}.metric", "all", LAST, "must be one of allocated, reserved, device, active"),
-        (f"{FIGURE}.peak.active_bytes", "4", LAST, f'{WHOLE}, and is "4"'),
+        (f"{FIGURE}.metric", "all", LAST, "must be one of allocated, reserved, device"),
+        (f"{FIGURE}.peak.reserved", "4", LAST, f'{WHOLE}, and is "4"'),
         (f"{FIGURE}.components", {"<x>": 1}, "[...] (a key)", "must be a word of small letters"),
-        (f"{FIGURE}.components", {}, LAST, "must add up to peak.allocated_bytes, 4,294,967,296, and is 0"),
+        (f"{FIGURE}.components", {}, LAST, "must add up to peak.allocated, 4,294,967,296, and is 0"),
         (f"{FIGURE}.holders.1.bytes", None, LAST, f"{WHOLE}, and is null"),
         (f"{FIGURE}.holders.0.location", {}, LAST, "must be a text, and is an object of 0 keys"),
         (f"{TIMELINE}.moments", [0, 4, 4, 9], LAST, "must rise from each to the next"),
@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_named_by_its_key_path(command, raw, row, path, val
     assert refused(command, report).startswith(f"{place.replace('[...]', written)}: {message}")
 
 
-@pytest.mark.parametrize("key", ["nodeid", "file", "line", "verdict", "reason", "estimates"])
+@pytest.mark.parametrize("key", ["nodeid", "location", "verdict", "reason", "estimates"])
 def test_a_key_that_is_missing_is_named(command, raw, row, key):
     short = row()
     del short[key]

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_membudget.json_object import Misfit
 from pytest_membudget.reporting.document import checked_document
-from pytest_membudget.results.comparison import MovedPeak, MovedSide
+from pytest_membudget.results.comparison import MovedPeak, MovedSide, VersionChange
 
 GIB = 2**30
 
@@ -68,6 +68,7 @@ def test_the_kinds_of_caveats_are_their_causes(raw, row, figure):
 
 
 def test_keys_that_are_elsewhere_now_are_found(raw, row, figure):
+    versions = [{"name": "torch", "base": "2.12.0", "head": "2.13.0"}]
     moved = {"head": "backward", "base": "forward", "compared": "forward", "head_bytes": 2, "base_bytes": 1}
     known = {
         "status": "grown",
@@ -79,25 +80,42 @@ def test_keys_that_are_elsewhere_now_are_found(raw, row, figure):
         "input_factor": 1.5,
         "activation_factor": None,
         "moved_peak": moved,
+        "findings": [{"bytes": 1, "component": "inputs", "base_location": "a.py:1", "lines": 2}],
+        "distributions": versions,
     }
-    other = figure({"variants": [{"ends": "traced", "peak_bytes": 7, "seconds": 0.1}]})
-    advice = {"figure_bytes": 9, "limit_bytes": 1, "trials": [], "untried": []}
+    peak = {f"{name}_bytes": size for name, size in figure()["peak"].items()}
+    phase = {"phase": "backward", "peak_bytes": 8, "components": {"inputs": 8}, "holders": []}
+    changes = {"variants": [{"ends": "traced", "peak_bytes": 7}], "peak": peak, "other_phases": [phase]}
+    other = figure({**changes, "holders.0.each_bytes": 3 * GIB // 2})
+    trials = [{"change": "fused", "write": "fused=True", "bytes": 8}]
+    advice = {"figure_bytes": 9, "limit_bytes": 1, "trials": trials, "untried": ["checkpointing"]}
+    lock = {"status": "kept", "reason": "", "entry": {"bytes": 3}}
+    place = {"file": "tests/test_a.py", "line": 7, "measured_on": "H100"}
     old = raw(
-        row(comparison=known, advice=advice, estimates=[other]),
+        row(comparison=known, advice=advice, estimates=[other], measurements=[figure()], lock=lock, **place),
+        comparison={"base": {"ref": "main", "commit": "1" * 40}, "distributions": versions},
         schema_version=1,
         tool={"version": "0.0.9", "testing": False},
         torch={"version": "2.13.0", "cuda": "13.0", "alloc_conf": "expandable_segments:True"},
         git={"head": "0" * 40, "dirty": True},
     )
-    del old["version"]
 
     read = checked_document(old)
 
-    assert (read.version, read.torch, read.alloc_conf) == ("0.0.9", "2.13.0", "expandable_segments:True")
+    assert (read.torch, read.alloc_conf) == ("2.13.0", "expandable_segments:True")
     assert (read.git.commit, read.git.dirty) == ("0" * 40, True)
+    assert (read.comparison.base, read.comparison.commit) == ("main", "1" * 40)
+    assert read.comparison.distributions == {"torch": VersionChange("2.12.0", "2.13.0")}
     [found] = read.tests
-    assert (found.advice.bytes, found.estimates[0].variants) == (9, (7,))
+    assert (found.location, found.lock.base.bytes) == ("tests/test_a.py:7", 3)
+    assert (found.advice.bytes, found.advice.trials) == (9, {"fused=True": 8, "checkpointing": None})
+    [estimate] = found.estimates
+    assert (estimate.variants, estimate.peak_bytes, estimate.phases[0].bytes) == ((7,), 4 * GIB, 8)
+    assert estimate.holders[0].largest_bytes == 3 * GIB // 2
+    assert found.measurements[0].device == "H100"
     since = found.comparison
+    assert [(one.base, one.count) for one in since.findings] == [("a.py:1", 2)]
+    assert since.distributions == read.comparison.distributions
     assert (since.bytes, since.base.bytes, since.growth_bytes) == (4, 3, 1)
     assert (since.base.components, since.base.timeline.moments) == ({"inputs": 3}, (0,))
     assert since.factors == {"inputs": 1.5}

@@ -94,7 +94,7 @@ def test_an_estimate_has_its_timeline_with_the_peak(run):
     # weight and bias, float32; the batch and the gradients have the sizes of what they belong to
     assert at_peak["parameters"] == (512 * 512 + 512) * 4
     assert at_peak["inputs"] == 8 * 512 * 4
-    assert sum(at_peak.values()) == estimate["peak"]["allocated_bytes"] - estimate["components"]["rounding"]
+    assert sum(at_peak.values()) == estimate["peak"]["allocated"] - estimate["components"]["rounding"]
     assert [phase for _, phase in timeline["phases"]] == ["forward", "backward"]
 
 

@@ -21,7 +21,7 @@ def quoted(text):
 OVER = "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
 ENOUGH = "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4."
 COMPONENT = "activations 0.5 GiB over their budget of 0.5 GiB"
-GROWN = {"status": "grown", "reason": "more", "entry": None, "limit_bytes": 2 * GIB}
+GROWN = {"status": "grown", "reason": "more", "base": None, "limit_bytes": 2 * GIB}
 ALLOW = "Undo the growth, or allow it: <pytest --membudget --membudget-update=raise>."
 
 
@@ -101,7 +101,7 @@ def test_what_is_over_besides_the_total_has_its_lines_and_what_to_write(
 
 
 def test_a_budget_that_is_suggested_is_enough(reported, over, figure):
-    odd = figure({"components.rounding": 513, "peak.allocated_bytes": 4 * GIB + 1})
+    odd = figure({"components.rounding": 513, "peak.allocated": 4 * GIB + 1})
     assert reported(over(estimates=[odd])).to_do(quoted).endswith("or write gib=4.1.")
 
 
@@ -111,7 +111,7 @@ def test_a_budget_of_a_card_gets_the_advice_to_name_a_larger_card(reported, over
 
 
 def locked(status, reason):
-    return {"status": status, "reason": reason, "entry": None, "limit_bytes": 2 * GIB}
+    return {"status": status, "reason": reason, "base": None, "limit_bytes": 2 * GIB}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_the_state_of_a_comparison(reported, row, over, comparison, status, allo
 )
 def test_an_entry_with_a_day_excuses(request, reported, comparison, made, word):
     entry = {"bytes": 4 * GIB, "until": "2999-12-31", "reason": "soon"}
-    lock = {**locked("unchanged", "soon (up to 4.00 GiB)"), "entry": entry, "excuses": True}
+    lock = {**locked("unchanged", "soon (up to 4.00 GiB)"), "base": entry, "allowed": True}
     one = reported(request.getfixturevalue(made)(lock=lock, comparison=comparison()))
     assert (one.level, one.word) == ("notice", word)
     assert one.explained(quoted).endswith(f"{word.capitalize()}: <soon (up to 4.00 GiB)>.")
@@ -199,15 +199,13 @@ def test_without_findings_the_holders_explain(reported, over):
 
 
 def test_a_measurement_is_the_figure_where_there_is_one(reported, row, figure):
-    measured = figure(
-        {"kind": "measured", "peak.allocated_bytes": 4 * GIB + 512, "components.rounding": 1024}
-    )
+    measured = figure({"kind": "measured", "peak.allocated": 4 * GIB + 512, "components.rounding": 1024})
     one = reported(row(measurements=[{**measured, "timeline": None}]))
     assert one.peak_bytes == 4 * GIB + 512
 
 
 def test_of_several_ranks_the_worst_is_reported(reported, over, figure):
-    second = figure({"rank": 3, "peak.allocated_bytes": 5 * GIB, "components.rounding": 512 + GIB})
+    second = figure({"rank": 3, "peak.allocated": 5 * GIB, "components.rounding": 512 + GIB})
     one = reported(over(estimates=[figure(), second]))
     assert one.explained(quoted) == "Takes 5.00 GiB on rank 3, 2.00 GiB over its budget of 3.00 GiB."
 
@@ -238,10 +236,10 @@ def test_what_is_to_be_seen(document, row, over):
     assert not is_notable(document(row()))
     assert is_notable(document(over()))
     assert is_notable(document(row(), comparison={"removed": ["gone"]}))
-    assert not is_notable(document(row(), comparison={"base": {"ref": "main"}}))
+    assert not is_notable(document(row(), comparison={"base": "main"}))
 
 
-AGAINST_MAIN = {"base": {"ref": "main"}}
+AGAINST_MAIN = {"base": "main"}
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,15 @@
 
 import pytest
 
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.components import METRICS
+from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.results.advice import CHANGES, Excess, worth_trying
 from pytest_membudget.worker.server.changes.table import APPLY
 
 
 def report(**components):
     total = sum(components.values())
-    return MemoryReport("traced", "allocated", PeakBytes(total, total, total, total), components)
+    return MemoryReport("traced", "allocated", dict.fromkeys(METRICS, total), components)
 
 
 def tried(limit, fixtures=(), component=None, **components):

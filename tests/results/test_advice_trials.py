@@ -3,9 +3,10 @@
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.components import METRICS
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
-from pytest_membudget.results.advice import Advice, Excess, Trial, excess_of, savings_first
+from pytest_membudget.memory_report import MemoryReport
+from pytest_membudget.results.advice import Advice, Excess, excess_of, savings_first
 
 GIB = 2**30
 CARD = "T4"
@@ -13,7 +14,7 @@ CARD = "T4"
 
 def report(**components):
     total = sum(components.values())
-    return MemoryReport("traced", "allocated", PeakBytes(total, total, total, total), components)
+    return MemoryReport("traced", "allocated", dict.fromkeys(METRICS, total), components)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,7 @@ def test_what_is_missing_is_that_of_the_component():
 
 
 def listed(figures, figure=1000, missing=200):
-    trials = [Trial(name, name, size) for name, size in figures.items()]
-    return [trial.change for trial in savings_first(trials, figure, missing)]
+    return [*savings_first(figures, figure, missing)]
 
 
 def test_the_largest_saving_comes_first():
@@ -58,6 +58,7 @@ def test_what_saves_nothing_or_takes_more_is_left_out():
 
 
 def test_the_json_is_read_again():
-    advice = Advice(1000, 800, (Trial("fused", "AdamW(..., fused=True)", 700),), ("half_batch",))
+    advice = Advice(1000, 800, {"AdamW(..., fused=True)": 700, "half the batch": None})
 
-    assert Advice.from_json(advice.to_json()) == advice
+    assert Advice.from_json(advice.to_json(), checked=True) == advice
+    assert (advice.tried, advice.untried) == ({"AdamW(..., fused=True)": 700}, ["half the batch"])

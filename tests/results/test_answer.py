@@ -7,8 +7,8 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.budgets.verdict import ERROR, OVER, SKIPPED, WITHIN
-from pytest_membudget.components import COMPONENTS
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.components import COMPONENTS, METRICS
+from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.results.answer import TRACED, Answer, Request, failed, read_answer
 
 GIB = 1_073_741_824
@@ -17,7 +17,7 @@ GIB = 1_073_741_824
 def report(gib, rank=0):
     size = int(gib * GIB)
     components = {**dict.fromkeys(COMPONENTS, 0), "temporaries": size}
-    return MemoryReport("traced", "allocated", PeakBytes(size, size, size, size), components, rank=rank)
+    return MemoryReport("traced", "allocated", dict.fromkeys(METRICS, size), components, rank=rank)
 
 
 def traced(*reports):

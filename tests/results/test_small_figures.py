@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.caveats import UNTRAINED, Caveat
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.reporting.document import Document
 from pytest_membudget.reporting.status import legend, reported_tests, small_line
 from pytest_membudget.results.test_result import TestResult
 
 
 def result(peak_bytes, limit_bytes=10_000, verdict="within", name="a"):
-    report = MemoryReport("traced", "allocated", PeakBytes(*4 * [peak_bytes]), {"inputs": peak_bytes})
-    return TestResult(f"t.py::{name}", "t.py", 1, verdict, "", limit_bytes=limit_bytes, estimates=(report,))
+    report = MemoryReport("traced", "allocated", {"allocated": peak_bytes}, {"inputs": peak_bytes})
+    return TestResult(f"t.py::{name}", "t.py:1", verdict, "", limit_bytes=limit_bytes, estimates=(report,))
 
 
 @pytest.mark.parametrize(("peak_bytes", "is_small"), [(99, True), (100, False), (0, False)])

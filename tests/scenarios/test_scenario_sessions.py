@@ -74,14 +74,14 @@ def test_rows_are_as_those_of_marked_tests(run):
 
     assert [entry["nodeid"].partition("::")[2] for entry in run.report["tests"]] == NAMES
     assert row["nodeid"] == "jobs.membudget.yaml::fits"
-    assert (row["file"], row["line"], row["verdict"]) == ("jobs.membudget.yaml", 7, "within")
+    assert (row["location"], row["verdict"]) == ("jobs.membudget.yaml:7", "within")
     assert row["budget"]["gib"] == 1
     (estimate,) = row["estimates"]
     assert estimate["kind"] == "traced"
     assert estimate["components"]["parameters"] == PARAMETERS * 2  # bf16
     # two moments of AdamW in bf16; step counters are on the host
     assert estimate["components"]["optimizer_states"] == PARAMETERS * 4
-    assert sum(estimate["components"].values()) == estimate["peak"]["allocated_bytes"]
+    assert sum(estimate["components"].values()) == estimate["peak"]["allocated"]
 
 
 def test_formulas_are_shown_by_their_name(run):

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+from pytest_membudget.components import METRICS
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.results.answer import TRACED, Answer
 
-REPORT = MemoryReport("traced", "allocated", PeakBytes(512, 512, 512, 512), {"parameters": 512}, seconds=1.0)
+REPORT = MemoryReport("traced", "allocated", dict.fromkeys(METRICS, 512), {"parameters": 512}, seconds=1.0)
 
 
 def traced(request):

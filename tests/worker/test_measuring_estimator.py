@@ -70,7 +70,7 @@ def test_the_reason_is_reported(locked, card, budget, said):
 def test_the_card_that_was_named_measures(locked, budget):
     found = measured(measurer_of(ScriptedWorkers(card=H100)), budget)
 
-    assert (found.verdict, found.measured_on) == (WITHIN, "NVIDIA H100 80GB HBM3")
+    assert (found.verdict, found.estimates[0].device) == (WITHIN, "NVIDIA H100 80GB HBM3")
 
 
 # Who waits for which card

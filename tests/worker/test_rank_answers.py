@@ -8,7 +8,7 @@ import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import DEPENDS, HOW, READ, Caveat
-from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.results.answer import TRACED, Answer
 from pytest_membudget.worker.ranks.rank_answers import Asking, RankEnd, answer_of_ranks, combined
 
@@ -28,7 +28,7 @@ def skipped(rank):
 
 
 def figure(rank, size_bytes):
-    return MemoryReport("traced", "allocated", PeakBytes(size_bytes, 0, 0, 0), {}, rank=rank)
+    return MemoryReport("traced", "allocated", {"allocated": size_bytes}, {}, rank=rank)
 
 
 def hangs(rank, **more):

@@ -24,7 +24,7 @@ from tests.warm_python import workers_environment
 
 DEVICE = """
     from pytest_membudget.devices import contract
-    from pytest_membudget.memory_report import MemoryReport, PeakBytes
+    from pytest_membudget.memory_report import MemoryReport
 
     taken = []
 
@@ -46,7 +46,7 @@ DEVICE = """
 
         def end(self, *, metric, root, records=False):
             total = sum(taken)
-            return MemoryReport("measured", metric, PeakBytes(*[total] * 4), {"activations": total})
+            return MemoryReport("measured", metric, dict.fromkeys(METRICS, total), {"activations": total})
 
         def snapshot(self):
             return {"segments": []}
@@ -261,7 +261,7 @@ def of_four(folder):
 def test_every_rank_reports_what_it_took_in_a_working_process_group(of_four):
     # an all_reduce over the ranks' numbers from 1 on gives 1 + 2 + 3 + 4
     assert of_four.outcome == "traced"
-    taken = [(report.rank, report.peak.allocated_bytes) for report in of_four.reports]
+    taken = [(report.rank, report.peak["allocated"]) for report in of_four.reports]
     assert taken == [(0, 10_000), (1, 10_001), (2, 10_002), (3, 10_003)]
 
 
@@ -281,7 +281,7 @@ def test_a_test_can_make_its_process_group_itself(folder):
     found = answer_of(folder, "test_finds_the_group", gpus=2)
     refused = answer_of(folder, "test_makes_its_own_group", gpus=2)
 
-    assert [report.peak.allocated_bytes for report in found.reports] == [3, 3], found
+    assert [report.peak["allocated"] for report in found.reports] == [3, 3], found
     assert refused.outcome == "traced", refused
 
 

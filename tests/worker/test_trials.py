@@ -6,14 +6,16 @@ import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
+from pytest_membudget.components import METRICS
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.memory_report import PeakBytes
+from pytest_membudget.results.advice import CHANGES
 from pytest_membudget.results.answer import TRACED, Answer, failed
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
 from tests.worker.scripted_worker import REPORT, ScriptedWorkers
 
 GIB = 2**30
+TITLES = {change.name: change.title for change in CHANGES}
 #: GiB with each change, where the test takes 4 GiB without.
 TAKES = {None: 4, "checkpointing": 3.5, "chunked_cross_entropy": 2, "half_batch": 4, "step_in_backward": 1}
 
@@ -22,8 +24,8 @@ def traced(request, **more):
     """4 GiB, or what is in ``TAKES`` for the change; that of an optimizer's step finds nothing to change."""
     change = request.change
     held = {"parameters": GIB // 2, "gradients": GIB // 2, "activations": int((TAKES[change] - 1) * GIB)}
-    report = replace(REPORT, peak=PeakBytes(*[sum(held.values())] * 4), components=held)
-    changed = "it" if change and change != "step_in_backward" else ""
+    report = replace(REPORT, peak=dict.fromkeys(METRICS, sum(held.values())), components=held)
+    changed = change if change and change != "step_in_backward" else ""
     return replace(Answer(TRACED, reports=(report,), changed=changed), **more)
 
 
@@ -39,7 +41,7 @@ def advised(answer_to=traced, budget=None, timeout=60.0, processes=1):
     advice = estimator.advise(test, estimate.estimates[0], said.append)
     estimator.close()
     sent = [request for worker in workers.workers for request in worker.sent]
-    assert said == [] or said == [request.change for request in sent if request.change]
+    assert said == [] or said == [TITLES[request.change] for request in sent if request.change]
     return estimate, advice, sent
 
 
@@ -49,8 +51,8 @@ def test_those_that_save_are_listed_and_the_estimate_is_as_it_was(processes):
 
     assert estimate.verdict == "over"
     assert estimate.estimates[0].peak_bytes == advice.bytes == 4 * GIB
-    assert [(trial.change, trial.bytes) for trial in advice.trials] == [
-        ("chunked_cross_entropy", 2 * GIB),
+    assert [*advice.trials.items()] == [
+        ("steps.linear_cross_entropy for chunked_cross_entropy", 2 * GIB),
         ("checkpointing", 3.5 * GIB),
     ]
     assert sent[0].change is None
@@ -58,9 +60,9 @@ def test_those_that_save_are_listed_and_the_estimate_is_as_it_was(processes):
 
 
 def test_what_the_run_has_changed_is_in_what_to_write():
-    _, advice, _ = advised(lambda request: traced(request, changed="12 x Block"))
+    _, advice, _ = advised(lambda request: traced(request, changed=f"12 x {request.change}"))
 
-    assert "12 x Block" in [trial.write for trial in advice.trials]
+    assert "12 x checkpointing" in advice.trials
 
 
 @pytest.mark.parametrize(
@@ -71,15 +73,15 @@ def test_what_the_run_has_changed_is_in_what_to_write():
 def test_a_trial_that_comes_to_no_end_is_not_listed(failure):
     _, advice, _ = advised(lambda request: failure if request.change == "checkpointing" else traced(request))
 
-    assert [trial.change for trial in advice.trials] == ["chunked_cross_entropy"]
+    assert [*advice.trials] == ["steps.linear_cross_entropy for chunked_cross_entropy"]
 
 
 def test_after_the_time_limit_none_is_begun():
     _, advice, sent = advised(timeout=0.0)
 
     assert len(sent) == 1
-    assert advice.trials == ()
-    assert set(advice.untried) == set(TAKES) - {None}
+    assert advice.tried == {}
+    assert set(advice.untried) == {TITLES[name] for name in TAKES if name}
 
 
 def test_trials_of_a_test_that_ran_out_of_memory_have_no_limit():

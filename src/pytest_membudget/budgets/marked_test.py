@@ -47,3 +47,8 @@ class MarkedTest:
     """``gpus`` is written out: it runs as under a launcher, also on one GPU."""
     fixtures: frozenset[str] = frozenset()
     """The names of its fixtures and parameters."""
+
+    @property
+    def location(self) -> str:
+        """``file:line`` of the mark."""
+        return f"{self.file}:{self.line}"

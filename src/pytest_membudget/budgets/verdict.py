@@ -91,7 +91,7 @@ def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine
     """Why a part of ``budget`` has nothing to check; None if every part has."""
     if not reports:
         return "no estimate: nothing was checked"
-    if budget.is_of_card and all(report.peak.allocated_bytes == 0 for report in reports):
+    if budget.is_of_card and all(report.peak["allocated"] == 0 for report in reports):
         return NOTHING_ALLOCATED
     if budget.host_gib is not None and (machine is None or not machine.host_bytes):
         return (

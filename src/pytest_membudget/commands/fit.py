@@ -115,7 +115,7 @@ def _tried(value: int, row: TestResult) -> Tried:
     figure = row.worst_estimate if outcome == FITS else None
     if figure is None:
         return Tried(value, outcome, reason=reason)
-    return Tried(value, outcome, figure.peak.allocated_bytes, figure.peak.reserved_bytes, reason)
+    return Tried(value, outcome, figure.peak["allocated"], figure.peak["reserved"], reason)
 
 
 def _write(path: Path, name: str, cards: Mapping[str, Mapping[int, Tried]]) -> None:

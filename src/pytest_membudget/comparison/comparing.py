@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
-from ..results.comparison import BaseName, ComparedSession
+from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
 from .base.exchange import Base, Exchange, Facts, Head, base_without_figures, own_facts
@@ -96,7 +96,8 @@ class Comparing:
         with_figures = {nodeid for nodeid, result in base.results.items() if result.figure is not None}
         skipped = (result.nodeid for result in results if result.verdict == SKIPPED)
         return ComparedSession(
-            BaseName(self.source.ref, self.source.commit),
+            self.source.ref,
+            self.source.commit,
             removed=removed,
             skipped=tuple(nodeid for nodeid in skipped if nodeid in with_figures),
             distributions=base.facts.version_changes(self._facts()),

@@ -149,7 +149,7 @@ def _change(pair: Pair) -> Finding:
         component=holder.component,
         module=holder.module,
         location=pair.head.location if pair.head is not None else None,
-        base_location=base.location if base is not None else None,
+        base=base.location if base is not None else None,
         operator=holder.operator,
         source=(pair.head or holder).source,
         phase=holder.phase,
@@ -233,11 +233,11 @@ def _summed(group: Sequence[Finding]) -> Finding:
         bytes=size,
         module=lead.module if len({module_pattern(change.module) for change in notable}) == 1 else None,
         operator=lead.operator if len({change.operator for change in notable}) == 1 else None,
-        lines=lines,
+        count=lines,
         largest_bytes=lead.bytes if lines > 1 else None,
     )
 
 
 def _line(change: Finding) -> Hashable:
-    place = change.location or change.base_location
+    place = change.location or change.base
     return (change.component, place) if place else (change.component, change.module, change.operator)

@@ -61,7 +61,7 @@ def strictly(result: TestResult) -> TestResult:
     if result.verdict == ERROR:
         return replace(result, without_strict=ERROR)
     first, _ = found[0]
-    if result.lock is not None and result.lock.excuses:
+    if result.lock is not None and result.lock.allowed:
         return result
     more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
     return replace(

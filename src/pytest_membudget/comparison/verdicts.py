@@ -18,7 +18,7 @@ from ..results.comparison import (
     BaseFigure,
     Comparison,
     Finding,
-    VersionChange,
+    Versions,
     growth_text,
 )
 from ..results.test_result import TestResult
@@ -51,11 +51,11 @@ def compared(
     if not comparison.growth_bytes:
         return comparison
     changes = facts[1].version_changes(facts[0])
-    return replace(comparison, distributions=_owners_first(changes, comparison.findings)[:_VERSIONS])
+    return replace(comparison, distributions=_owners_first(changes, comparison.findings))
 
 
-def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Finding]) -> tuple[VersionChange, ...]:
-    """``changes``, first those of distributions whose packages have lines of ``findings``, then torch's.
+def _owners_first(changes: Versions, findings: Sequence[Finding]) -> Versions:
+    """The first of ``changes``: of distributions whose packages have lines of ``findings``, then torch's.
 
     No finding is at a line of torch: it is at the line that called torch.
     """
@@ -63,10 +63,10 @@ def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Finding])
     def plain(name: str) -> str:  # as packages are named (PEP 503, with underscores)
         return re.sub(r"[-_.]+", "_", name).lower()
 
-    lines = [place for one in findings for place in (one.location, one.base_location) if place]
+    lines = [place for one in findings for place in (one.location, one.base) if place]
     packages = {plain(line.partition("/")[0]) for line in lines}
-    order = sorted(changes, key=lambda change: (plain(change.name) not in packages, change.name != "torch"))
-    return tuple(order)
+    order = sorted(changes, key=lambda name: (plain(name) not in packages, name != "torch"))
+    return {name: changes[name] for name in order[:_VERSIONS]}
 
 
 def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
@@ -154,9 +154,9 @@ def _maker_differs(
     if figures[0].metric != figures[1].metric:
         return f"the base's metric is {figures[1].metric}, the head's is {figures[0].metric}"
     if figures[0].kind == "measured":
-        now, before = head.measured_on, base.measured_on
-        if now is None or now != before:
-            return f"the base was measured on {before or 'a card it does not name'}, the head on {now}"
+        now, before = (one.device for one in figures)
+        if now != before:
+            return f"the base was measured on {before}, the head on {now}"
         if theirs.torch is None or theirs.alloc_conf is None:
             return "the base's report does not say which torch and allocator settings it was measured with"
     if figures[0].kind == "traced" and figures[0].device != figures[1].device:

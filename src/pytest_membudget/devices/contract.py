@@ -9,7 +9,7 @@ A run of one test, as a worker makes it::
     kept = torch.empty(2**30, dtype=torch.uint8, device="cuda")
     device.body_ended()  # what is held now stays: 1 GiB
     report = device.end(metric="allocated", root=os.getcwd())
-    assert report.peak.allocated_bytes == report.held.bytes == 2**30
+    assert report.peak["allocated"] == report.held.bytes == 2**30
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import components
 from ..caveats import HOW, Caveat
 from ..hardware.gpus import find_gpu
-from ..memory_report import MemoryReport, PeakBytes
+from ..memory_report import MemoryReport
 from ..scenarios.job import Job
 from .margins import kinds_of, margin_of
 from .moments import Components
@@ -40,7 +40,7 @@ def _report(figure: RankFigure, metric: str, context_bytes: int, margin: float, 
     return MemoryReport(
         kind=ANALYTIC,
         metric=metric,
-        peak=PeakBytes(size_bytes, size_bytes, size_bytes, size_bytes + context_bytes),
+        peak={**dict.fromkeys(components.METRICS, size_bytes), "device": size_bytes + context_bytes},
         components=sums,
         rank=figure.rank,
         host=_host(figure) if any(figure.host.values()) else None,
@@ -55,5 +55,5 @@ def _whole(sizes: Components) -> dict[str, int]:
 
 def _host(figure: RankFigure) -> MemoryReport:
     sums = _whole(figure.host)
-    total = sum(sums.values())
-    return MemoryReport(ANALYTIC, "allocated", PeakBytes(total, total, total, total), sums, rank=figure.rank)
+    peak = dict.fromkeys(components.METRICS, sum(sums.values()))
+    return MemoryReport(ANALYTIC, "allocated", peak, sums, rank=figure.rank)

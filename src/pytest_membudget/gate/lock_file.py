@@ -98,7 +98,7 @@ class Locking:
             more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
             line = f"{LOCK_FILE}: no test with a budget for {names}{more}; run {UPDATE_COMMAND}"
             return [*([line] if stale else []), *_idle_lines(results)]
-        recorded = {one.nodeid: one.lock.entry for one in results if one.lock and one.lock.recorded}
+        recorded = {one.nodeid: one.lock.base for one in results if one.lock and one.lock.recorded}
         written = {nodeid: entry for nodeid, entry in recorded.items() if entry is not None}
         with_gib = {one.nodeid for one in results if one.budget is not None and one.budget.gib is not None}
         removed = stale | (with_gib & {nodeid for nodeid, entry in entries.items() if entry.until is None})
@@ -156,12 +156,12 @@ def _for_a_while(result: TestResult, entry: LockEntry, until: str, rules: Rules)
     if size_bytes > limit_bytes:
         more = gib_text(size_bytes - entry.bytes)
         reason = f"{more} more than its entry in {LOCK_FILE} allows until {until}"
-        return LockCheck(GROWN, reason, entry, limit_bytes, excuses=False)
+        return LockCheck(GROWN, reason, entry, limit_bytes, allowed=False)
     if rules.today > until:
         reason = f"its entry in {LOCK_FILE} ({entry.reason}) held until {until}"
-        return LockCheck(UNCHANGED, reason, entry, limit_bytes, excuses=False)
+        return LockCheck(UNCHANGED, reason, entry, limit_bytes, allowed=False)
     reason = f"{entry.reason} (up to {gib_text(entry.bytes)} until {until})"
-    return LockCheck(UNCHANGED, reason, entry, limit_bytes, excuses=True)
+    return LockCheck(UNCHANGED, reason, entry, limit_bytes, allowed=True)
 
 
 def _idle_lines(results: Sequence[TestResult]) -> list[str]:
@@ -170,7 +170,7 @@ def _idle_lines(results: Sequence[TestResult]) -> list[str]:
         f"{LOCK_FILE}: {one.nodeid} keeps to its budget without its entry; take the entry out"
         for one in results
         if one.lock is not None
-        and one.lock.excuses is not None
+        and one.lock.allowed is not None
         and (one.verdict, one.excused_until) == (WITHIN, None)
         and not (one.fails or one.unchecked_caveats)
         and one.budget is not None

@@ -18,7 +18,6 @@ from ..comparison.strictness import strictly
 from ..errors import MembudgetError
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
-from ..results.advice import title_of_change
 from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
 from ..scenarios.items import ScenarioItem
@@ -184,9 +183,7 @@ class BudgetSession:
         test = marked_test(item, self._settings)
         with suppress(MembudgetError):  # the failure says what it is without advice
             bodies = self._estimators.bodies
-            advice = bodies.advise(
-                test, estimate, lambda name: trying(f"{item.nodeid} with {title_of_change(name)}")
-            )
+            advice = bodies.advise(test, estimate, lambda title: trying(f"{item.nodeid} with {title}"))
             return replace(result, advice=advice)
         return result
 
@@ -217,7 +214,7 @@ class BudgetSession:
             f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
             "tests with budgets run on a virtual one: guard the others, not the file"
         )
-        self.results.file_skipped(self.strict(TestResult(file, file, 1, SKIPPED, why)))
+        self.results.file_skipped(self.strict(TestResult(file, f"{file}:1", SKIPPED, why)))
 
     def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
         """The result of a test that is not estimated: ``error`` or ``skipped``, with the reason."""
@@ -244,7 +241,7 @@ class BudgetSession:
                 return replace(result, verdict=NO_MEMORY, reason="takes no GPU memory")
             return result
         except MembudgetError as error:
-            reason = f"{test.file}:{test.line}: {error}"
+            reason = f"{test.location}: {error}"
         except Exception as error:  # a value that cannot be compared (an array); it must not end the session
             reason = unreadable(test.file, test.line, error)
         return result_of(replace(test, budget=None), Verdict(ERROR, reason))

@@ -125,10 +125,12 @@ def finish_report(
             _refuse_xfail(item, call, report)
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
-            crash.path, crash.lineno = result.file, result.line
+            crash.path, _, line = result.location.rpartition(":")
+            crash.lineno = int(line)
             crash.message = f"{type(error).__name__}: {result.reason_line}"
     elif report.skipped and result.verdict in SKIPS and report.when == "call":
-        report.longrepr = (str(item.config.rootpath / result.file), result.line, f"Skipped: {result.reason}")
+        file, _, line = result.location.rpartition(":")
+        report.longrepr = (str(item.config.rootpath / file), int(line), f"Skipped: {result.reason}")
 
 
 def _refuse_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..components import ACTIVATIONS, INPUTS, TENSOR_COMPONENTS, WORKSPACES
 from ..memory_report import Holder, MemoryReport
-from ..results.advice import Advice, Trial
+from ..results.advice import Advice
 from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding, MovedPeak
 from ..units import MIB, gib_text, signed_size
 from .terminal.fitting import cut_end, cut_middle
@@ -38,9 +38,13 @@ def size_text(cause: Cause) -> str:
     """The size of ``cause``; for several tensors of the same size, ``12 x 71.9 MiB = 0.84 GiB``."""
     if isinstance(cause, Finding):
         return signed_size(cause.bytes)
-    each = cause.each_bytes
-    product = f"{cause.count} x {gib_text(each)} = " if each is not None and cause.count > 1 else ""
+    product = f"{cause.count} x {gib_text(cause.largest_bytes or 0)} = " if _are_equal(cause) else ""
     return f"{product}{gib_text(cause.bytes)}"
+
+
+def _are_equal(holder: Holder) -> bool:
+    """Whether its storages are several of one size."""
+    return holder.count > 1 and holder.count * (holder.largest_bytes or 0) == holder.bytes
 
 
 def cause_text(cause: Cause, code: Code, line: Code | None = None) -> str:
@@ -81,7 +85,7 @@ def _subject(cause: Cause, code: Code) -> str:
     of = f" of {code(cause.module)}" if cause.module and cause.module != ELSEWHERE else ""
     if not isinstance(cause, Holder):
         return f"{cause.component}{of}"
-    times = f" x{cause.count}" if cause.count > 1 and cause.each_bytes is None else ""
+    times = f" x{cause.count}" if cause.count > 1 and not _are_equal(cause) else ""
     split = f", split by {code(cause.split_by)}" if cause.split_by else ""
     return f"{cause.component}{of}{times}{split}"
 
@@ -101,13 +105,13 @@ def _place(cause: Cause, code: Code, line: Code) -> str:
         return "outside the largest holders" if cause.component in TENSOR_COMPONENTS else ""
     if cause.largest_bytes is not None:
         largest = signed_size(cause.largest_bytes)
-        return f"in {cause.lines} lines, the largest {largest} {_moved(cause, code, line)}"
+        return f"in {cause.count} lines, the largest {largest} {_moved(cause, code, line)}"
     return _moved(cause, code, line)
 
 
 def _moved(change: Finding, code: Code, line: Code) -> str:
     """The line now, and at the base if it was another."""
-    location, before = change.location, change.base_location
+    location, before = change.location, change.base
     if not location and before:
         return f"no longer at {code(before)}"
     return _at(location, line) + (f" (was {code(before)})" if before and before != location else "")
@@ -130,9 +134,10 @@ def staying(report: MemoryReport) -> Iterator[tuple[str, Sequence[Holder], str]]
         shown = _largest(rows, held.bytes)
         rest = _rest_text([row for row in held.holders if row not in shown])
         yield f"Still held when the body ends, {gib_text(held.bytes)}", shown, rest
-    if held.grown_bytes is not None and held.grown_bytes >= _OF_NOTE_BYTES:
-        grown = f"After the last step {gib_text(held.grown_bytes)} more is held than after the one before"
-        yield grown, _largest(held.grown, held.grown_bytes), _rest_text(held.grown[_STAYING:])
+    grown = held.grown
+    if grown is not None and grown.bytes >= _OF_NOTE_BYTES:
+        title = f"After the last step {gib_text(grown.bytes)} more is held than after the one before"
+        yield title, _largest(grown.holders, grown.bytes), _rest_text(grown.holders[_STAYING:])
 
 
 def _largest(rows: Sequence[Holder], size_bytes: int) -> Sequence[Holder]:
@@ -199,12 +204,14 @@ def title_of(advice: Advice) -> str:
     return f"What reduces it from {gib_text(advice.bytes)} (each change was run)"
 
 
-def trial_text(trial: Trial, advice: Advice, code: Code) -> str:
-    """One trial in a line; ``code`` formats text from the user's code."""
-    figures = f"{gib_text(trial.bytes)} ({signed_size(trial.bytes - advice.bytes)})"
-    return f"{code(trial.write)}: {figures}{enough(trial, advice)}"
+def trial_texts(advice: Advice, code: Code) -> list[str]:
+    """Each trial in a line; ``code`` formats text from the user's code."""
+    return [
+        f"{code(write)}: {gib_text(size)} ({signed_size(size - advice.bytes)}){enough(size, advice)}"
+        for write, size in advice.tried.items()
+    ]
 
 
-def enough(trial: Trial, advice: Advice) -> str:
+def enough(size_bytes: int, advice: Advice) -> str:
     """What a trial says that would bring the test within its budget."""
-    return ", within" if trial.bytes <= advice.limit_bytes else ""
+    return ", within" if size_bytes <= advice.limit_bytes else ""

@@ -43,8 +43,6 @@ class Document(JsonObject):
 
     schema_version: int = field(default=SCHEMA_VERSION, kw_only=True)
     """Of this description; keys may be added within it, and none is taken away."""
-    version: str | None = field(default=None, kw_only=True)
-    """Of this plugin."""
     testing: bool = field(default=False, kw_only=True)
     """Estimates were given by ``pytest_membudget.testing``."""
     torch: str | None = field(default=None, kw_only=True)
@@ -115,7 +113,7 @@ def _decoded(data: bytes) -> object:
 def _check_figure(figure: MemoryReport, path: str) -> None:
     total, peak = sum(figure.components.values()), figure.peak_bytes
     if total != peak:
-        raise Misfit(f"must add up to peak.{figure.metric}_bytes, {peak:,}", total, f"{path}.components")
+        raise Misfit(f"must add up to peak.{figure.metric}, {peak:,}", total, f"{path}.components")
     timeline = figure.timeline
     if timeline is None:
         return

@@ -19,25 +19,51 @@ def upgrade(document: dict[str, Any]) -> None:
     """Change ``document`` to version 2, in place; what is no report stays as it is, and is refused later."""
     document["schema_version"] = VERSION + 1
     for tool in _objects([document.pop("tool", None)]):
-        document["version"], document["testing"] = tool.get("version"), tool.get("testing", False)
+        document["testing"] = tool.get("testing", False)
     for torch in _objects([document.get("torch")]):
         document["torch"], document["alloc_conf"] = torch.get("version"), torch.get("alloc_conf")
     for git in _objects([document.get("git")]):
         git["commit"] = git.pop("head", None)
+    for session in _objects([document.get("comparison")]):
+        for base in _objects([session.get("base")]):
+            session["base"], session["commit"] = base.get("ref"), base.get("commit")
+        _name_versions(session)
     for row in _objects(document.get("tests")):
+        row["location"] = f"{row.get('file')}:{row.get('line')}"
         for comparison in _objects([row.get("comparison")]):
             _upgrade_comparison(comparison)
         for advice in _objects([row.get("advice")]):
             advice["bytes"] = advice.get("figure_bytes")
+            tried = [(one.get("write"), one.get("bytes")) for one in _objects(advice.get("trials"))]
+            untried = [(name, None) for name in _list(advice.get("untried"))]
+            advice["trials"] = {name: size for name, size in (*tried, *untried) if isinstance(name, str)}
         for lock in _objects([row.get("lock")]):
-            lock["recorded"] = lock.get("status") == "recorded"
+            lock["recorded"], lock["base"] = lock.get("status") == "recorded", lock.get("entry")
             lock["status"] = _renamed(_LOCK_STATES, lock.get("status"))
         for name in ("estimates", "measurements"):
             for figure in _objects(row.get(name)):
                 figure["variants"] = [one.get("peak_bytes") for one in _objects(figure.get("variants"))]
                 for report in _objects([figure, figure.get("host")]):
-                    for caveat in _objects(report.get("caveats")):
-                        caveat["cause"] = caveat.get("kind")
+                    _upgrade_report(report)
+        for figure in _objects(row.get("measurements")):
+            figure["device"] = row.get("measured_on") or figure.get("device", "")
+
+
+def _upgrade_report(report: dict[str, Any]) -> None:
+    for peak in _objects([report.get("peak")]):
+        report["peak"] = {name.removesuffix("_bytes"): size for name, size in peak.items()}
+    for caveat in _objects(report.get("caveats")):
+        caveat["cause"] = caveat.get("kind")
+    for holder in _objects(report.get("holders")):
+        holder["largest_bytes"] = holder.get("each_bytes")
+    report["phases"] = [
+        {**phase, "bytes": phase.get("peak_bytes")} for phase in _objects(report.get("other_phases"))
+    ]
+
+
+def _name_versions(comparison: dict[str, Any]) -> None:
+    changes = _objects(comparison.get("distributions"))
+    comparison["distributions"] = {one["name"]: one for one in changes if isinstance(one.get("name"), str)}
 
 
 def _upgrade_comparison(comparison: dict[str, Any]) -> None:
@@ -63,6 +89,10 @@ def _upgrade_figures(comparison: dict[str, Any]) -> None:
     }
     comparison["base"] = base if base["bytes"] is not None else None
     comparison["bytes"] = comparison.get("head_bytes")
+    _name_versions(comparison)
+    for name in ("findings", "resized"):
+        for finding in _objects(comparison.get(name)):
+            finding["base"], finding["count"] = finding.get("base_location"), finding.get("lines", 1)
     factors = {name: comparison.get(f"{one}_factor") for one, name in _FACTORS.items()}
     comparison["factors"] = {name: factor for name, factor in factors.items() if factor is not None}
     for moved in _objects([comparison.get("moved_peak")]):
@@ -76,4 +106,8 @@ def _renamed(names: dict[str, str], name: object) -> object:
 
 
 def _objects(values: object) -> Iterator[dict[str, Any]]:
-    yield from (one for one in (values if isinstance(values, list) else ()) if isinstance(one, dict))
+    yield from (one for one in _list(values) if isinstance(one, dict))
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -210,7 +210,7 @@ def is_notable(document: Document) -> bool:
     tests, compared = reported_tests(document), document.comparison or ComparedSession()
     if compared.removed or compared.skipped:
         return True
-    if compared.base.ref:
+    if compared.base:
         return any(one.level == FAILURE or one.has_changed for one in tests)
     return any(one.is_listed for one in tests)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from ..budgets.budget import Budget
@@ -18,7 +18,7 @@ from ..components import (
     TEMPORARIES,
     WORKSPACES,
 )
-from ..json_object import JsonObject, Word
+from ..json_object import JsonObject
 from ..memory_report import MemoryReport
 from ..units import bytes_of_gib
 
@@ -68,31 +68,28 @@ def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Excess 
 
 
 @dataclass(frozen=True, slots=True)
-class Trial(JsonObject):
-    """One run of the body with one change."""
-
-    change: Word
-    """Its name in ``CHANGES``."""
-    write: str
-    """What to write, as code where possible."""
-    bytes: int
-    """The figure with the change."""
-
-
-@dataclass(frozen=True, slots=True)
 class Advice(JsonObject):
     """The changes that were tried for one test, and the figures."""
 
-    required: ClassVar[tuple[str, ...]] = ("trials", "untried")
+    required: ClassVar[tuple[str, ...]] = ("trials",)
 
     bytes: int
     """The figure without a change: the peak of the budget's metric, or the component that is over."""
     limit_bytes: int
     """The limit of that figure."""
-    trials: tuple[Trial, ...] = ()
-    """The largest saving first."""
-    untried: tuple[Word, ...] = ()
-    """Names of changes that were not tried because the time was up."""
+    trials: Mapping[str, int | None] = field(default_factory=dict)
+    """The figure with each change, by what to write, the largest saving first; then changes that were not
+    tried because the time was up, by their titles: None."""
+
+    @property
+    def tried(self) -> dict[str, int]:
+        """The figures."""
+        return {write: size for write, size in self.trials.items() if size is not None}
+
+    @property
+    def untried(self) -> list[str]:
+        """The titles of the others."""
+        return [title for title, size in self.trials.items() if size is None]
 
 
 def is_worth_it(saved_bytes: int, missing_bytes: int) -> bool:
@@ -100,10 +97,10 @@ def is_worth_it(saved_bytes: int, missing_bytes: int) -> bool:
     return saved_bytes > 0 and saved_bytes >= _LEAST_SHARE * missing_bytes
 
 
-def savings_first(trials: Iterable[Trial], figure_bytes: int, missing_bytes: int) -> tuple[Trial, ...]:
+def savings_first(trials: Mapping[str, int], figure_bytes: int, missing_bytes: int) -> dict[str, int]:
     """The ``trials`` that save enough, the largest saving first; ``figure_bytes`` is without a change."""
-    worth = [trial for trial in trials if is_worth_it(figure_bytes - trial.bytes, missing_bytes)]
-    return tuple(sorted(worth, key=lambda trial: trial.bytes))
+    worth = [one for one in trials.items() if is_worth_it(figure_bytes - one[1], missing_bytes)]
+    return dict(sorted(worth, key=lambda one: one[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +168,6 @@ CHANGES: Final = (
     ),
     EXPANDABLE_SEGMENTS,
 )
-_TITLES: Final = {change.name: change.title for change in CHANGES}
-
-
-def title_of_change(name: str) -> str:
-    """The change of that name in words."""
-    return _TITLES.get(name, name)
 
 
 def worth_trying(report: MemoryReport, excess: Excess, fixtures: Collection[str]) -> Iterator[Change]:

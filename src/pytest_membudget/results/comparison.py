@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
@@ -46,16 +46,16 @@ class Finding(JsonObject):
     """None also if the lines belong to several modules; ``elsewhere``: outside the holders."""
     location: str | None = None
     """``file:line`` at the head; of several lines that of the largest change."""
-    base_location: str | None = None
-    """The same at the base."""
+    base: str | None = None
+    """Where it was at the base."""
     operator: str | None = None
     """None also if there are several operators."""
-    lines: Count = 1
+    count: Count = 1
     """How many lines have changed, without negligible ones; an operator outside of lines counts as one."""
     largest_bytes: Difference | None = None
     """Head minus base of the line at ``location``, where there are several."""
     source: str | None = None
-    """The text of the line at ``location``; of what is gone, at ``base_location``."""
+    """The text of the line at ``location``; of what is gone, at ``base``."""
     phase: str = ""
     """As of a holder; of several lines that of the largest change."""
 
@@ -86,8 +86,6 @@ class MovedPeak(JsonObject):
 class VersionChange(JsonObject):
     """An installed distribution that the base and the head have in different versions."""
 
-    name: str
-    """Of the distribution."""
     base: str | None = None
     """Its version at the base; None where it was not installed."""
     head: str | None = None
@@ -95,10 +93,14 @@ class VersionChange(JsonObject):
 
     @property
     def text(self) -> str:
-        """As in ``transformers 4.48.2 -> 4.48.3``."""
+        """As in ``4.48.2 -> 4.48.3``."""
         if self.base is None or self.head is None:
-            return f"{self.name} {self.base or self.head} {'removed' if self.base else 'added'}"
-        return f"{self.name} {self.base} -> {self.head}"
+            return f"{self.base or self.head} {'removed' if self.base else 'added'}"
+        return f"{self.base} -> {self.head}"
+
+
+Versions = Mapping[str, VersionChange]
+"""By the names of distributions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Comparison(JsonObject):
     factors: Mapping[Word, float] = field(default_factory=dict)
     """How many times as large all ``inputs`` are, or all ``activations`` where inputs are not; where that
     explains the growth."""
-    distributions: tuple[VersionChange, ...] = ()
+    distributions: Versions = field(default_factory=dict)
     """Distributions with other versions than at the base, if the test has grown or shrunk. A few at most,
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
     resized: tuple[Finding, ...] = ()
@@ -153,26 +155,18 @@ class Comparison(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
-class BaseName(JsonObject):
-    """What a session is compared with."""
-
-    ref: str | None = None
-    """As the user named it."""
-    commit: str | None = None
-    """Where it is of git."""
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedSession(JsonObject):
     """What was compared in a whole session."""
 
-    base: BaseName = BaseName()
-    """With what."""
+    base: str | None = None
+    """With what, as the user named it."""
+    commit: str | None = None
+    """Where that is of git."""
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
     skipped: tuple[str, ...] = ()
     """Node ids of tests that are skipped and have a figure at the base."""
-    distributions: tuple[VersionChange, ...] = ()
+    distributions: Versions = field(default_factory=dict)
     """Distributions with other versions than at the base; empty also if the base does not name its own."""
 
 
@@ -221,13 +215,13 @@ class LockCheck(JsonObject):
     """What has become of it since the entry was written."""
     reason: Lines = ""
     """Why, in a line."""
-    entry: LockEntry | None = None
-    """Of the file; if the session records the figure, the new one. None for ``new``."""
+    base: LockEntry | None = None
+    """The entry of the file; if the session records the figure, the new one. None for ``new``."""
     limit_bytes: int | None = None
     """What the entry allows; None if nothing was compared."""
     recorded: bool = False
     """Whether the session has written the figure."""
-    excuses: bool | None = None
+    allowed: bool | None = None
     """Of an entry with a last day: whether it holds, in place of the budget."""
 
     @property
@@ -248,8 +242,8 @@ class LockCheck(JsonObject):
     @property
     def word(self) -> str:
         """What the file says of the test, in a word or two."""
-        if self.excuses and self.entry is not None:
-            return f"until {self.entry.until}"
+        if self.allowed and self.base is not None:
+            return f"until {self.base.until}"
         return "recorded" if self.recorded else self.status
 
 
@@ -272,8 +266,8 @@ def component_changes(head: Mapping[str, int], base: Mapping[str, int]) -> dict[
     return dict(sorted(((name, size) for name, size in sizes.items() if size), key=lambda one: -abs(one[1])))
 
 
-def versions_text(changes: Sequence[VersionChange], code: Callable[[str], str] = str, most: int = 3) -> str:
+def versions_text(changes: Versions, code: Callable[[str], str] = str, most: int = 3) -> str:
     """The first ``most`` of ``changes``, and how many more there are; ``code`` wraps each."""
     rest = len(changes) - most
-    named = ", ".join(code(change.text) for change in changes[:most])
+    named = ", ".join(code(f"{name} {change.text}") for name, change in [*changes.items()][:most])
     return f"{named} and {rest} more" if rest > 0 else named

@@ -18,7 +18,7 @@ def result_of(test: MarkedTest, verdict: Verdict, **more: Any) -> TestResult:
     """The result of ``test`` with the verdict of its budget; ``more``: further fields."""
     budget = test.budget
     return TestResult(
-        *(test.nodeid, test.file, test.line, verdict.name, verdict.reason, budget),
+        *(test.nodeid, test.location, verdict.name, verdict.reason, budget),
         limit_bytes=budget.limit_bytes if budget is not None else None,
         rank=verdict.rank,
         selected=test.is_selected,
@@ -59,7 +59,7 @@ class Estimator(Protocol):
     def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
         """Run ``test``, whose ``estimate`` is over its budget, with changes that may reduce its memory.
 
-        ``say`` is called with the name of each change before it is tried. None if none can be tried.
+        ``say`` is called with the title of each change before it is tried. None if none can be tried.
         """
         return None
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
 from ..caveats import METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
-from ..json_object import JsonObject, LineNumber, Lines
+from ..json_object import JsonObject, Lines
 from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..units import gib_text, signed_size
@@ -38,10 +38,8 @@ class TestResult(JsonObject):
 
     nodeid: str
     """pytest's name of the test."""
-    file: str
-    """The file of the mark, relative to pytest's root folder."""
-    line: LineNumber
-    """The line of the mark there."""
+    location: str
+    """``file:line`` of the test, from pytest's root folder."""
     verdict: VerdictName
     """Whether it keeps to its budget."""
     reason: Lines
@@ -66,8 +64,6 @@ class TestResult(JsonObject):
     """The same, on CUDA."""
     not_measured: Lines = ""
     """Why it was not measured."""
-    measured_on: str | None = None
-    """The name of the card."""
     properties: tuple[tuple[str, Any], ...] = ()
     """Properties that the test recorded with ``record_property``."""
     snapshot: str | None = None
@@ -88,6 +84,11 @@ class TestResult(JsonObject):
     """Whether it has no mark: ``--membudget=all`` or ``[tool.membudget] tests`` selects it."""
     warnings: tuple[BodyWarning, ...] = ()
     """The warnings of the test's body."""
+
+    @property
+    def file(self) -> str:
+        """Of ``location``."""
+        return self.location.rpartition(":")[0]
 
     @property
     def status(self) -> str | None:
@@ -124,7 +125,7 @@ class TestResult(JsonObject):
     @property
     def exceeds(self) -> bool:
         """Whether the test takes more than its budget allows, or more than at the base."""
-        return self._takes_more and not (self.lock is not None and self.lock.excuses)
+        return self._takes_more and not (self.lock is not None and self.lock.allowed)
 
     @property
     def _takes_more(self) -> bool:
@@ -138,9 +139,7 @@ class TestResult(JsonObject):
         """The last day on which its entry in the lock file lets it take more; None where it needs none."""
         lock = self.lock
         return (
-            lock.entry.until
-            if lock is not None and lock.excuses and lock.entry and self._takes_more
-            else None
+            lock.base.until if lock is not None and lock.allowed and lock.base and self._takes_more else None
         )
 
     @property
@@ -245,7 +244,7 @@ class TestResult(JsonObject):
 
 def with_measurement(result: TestResult, measured: TestResult) -> TestResult:
     """``result`` with the figures of ``measured``, whose verdict replaces another one."""
-    both = replace(result, measurements=measured.estimates, measured_on=measured.measured_on)
+    both = replace(result, measurements=measured.estimates)
     if measured.verdict == result.verdict != UNSET:
         return both
     reason = f"measured on CUDA: {measured.reason}"
@@ -256,10 +255,10 @@ def with_measurement(result: TestResult, measured: TestResult) -> TestResult:
 def with_lock(result: TestResult, check: LockCheck) -> TestResult:
     """``result`` with its entry in the lock file, which limits what it may take."""
     locked = replace(result, lock=check)
-    if check.excuses is False:
+    if check.allowed is False:
         return _without_excuse(locked, check)
     if locked.has_outgrown_lock:
-        details = "\n".join(["What has changed since the lock file:", *_changes(result, check.entry)])
+        details = "\n".join(["What has changed since the lock file:", *_changes(result, check.base)])
         return replace(
             locked, verdict=OVER, reason=check.reason, details=details, limit_bytes=check.limit_bytes
         )

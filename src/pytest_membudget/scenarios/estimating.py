@@ -21,7 +21,7 @@ class AnalyticEstimator(Estimator):
         """The result of a ``ScenarioTest``; a scenario that cannot be computed is an error."""
         assert isinstance(test, ScenarioTest)
         assert test.budget is not None
-        budget, place = test.budget, f"{test.file}:{test.line}"
+        budget, place = test.budget, test.location
         try:
             reports = reports_of(test.job, budget.metric, budget.gpu)
         except MembudgetError as error:

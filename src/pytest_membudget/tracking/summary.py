@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .. import components
 from ..allocator.block_map import SMALL_BYTES
 from ..caveats import HOW, Caveat
-from ..memory_report import HeldMemory, Holder, MemoryReport, PeakBytes, PhasePeak, module_pattern
+from ..memory_report import HeldMemory, Holder, MemoryReport, PhasePeak, module_pattern
 from ..units import MIB
 from .cached import Cached
 from .held import Moment
@@ -53,7 +53,7 @@ def memory_report(
     host: MemoryReport | None = None,
     kind: str = "traced",
     device: str = "",
-    peaks: PeakBytes | None = None,
+    peaks: Mapping[str, int] | None = None,
     lives: Lives | None = None,
 ) -> MemoryReport:
     """The report of one rank: the peak of ``metric`` and the storages alive then.
@@ -66,15 +66,14 @@ def memory_report(
     peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
     alive = _alive(ledger, peak)
     reserved_bytes = ledger.reserved_peak.reserved_bytes
-    own = PeakBytes(
-        allocated_bytes=ledger.allocated_peak.allocated_bytes,
-        active_bytes=ledger.allocated_peak.allocated_bytes,  # a history says when streams are done
-        reserved_bytes=reserved_bytes,
-        device_bytes=reserved_bytes + context_bytes + nccl_bytes,
-    )
+    own = {
+        "allocated": ledger.allocated_peak.allocated_bytes,
+        "reserved": reserved_bytes,
+        "device": reserved_bytes + context_bytes + nccl_bytes,
+    }
     sums = _components(alive, peak, metric, {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes})
     if peaks is not None:
-        missing_bytes = int(getattr(peaks, f"{metric}_bytes") - getattr(own, f"{metric}_bytes"))
+        missing_bytes = peaks[metric] - own[metric]
         sums[components.UNATTRIBUTED if missing_bytes > 0 else components.ROUNDING] += missing_bytes
     return MemoryReport(
         kind=kind,
@@ -89,7 +88,7 @@ def memory_report(
         seconds=round(seconds, 3),
         timeline=lives.timeline(peak.at) if lives is not None else None,
         phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
-        other_phases=tuple(_other_phases(ledger, root)) if metric == "allocated" else (),
+        phases=tuple(_other_phases(ledger, root)) if metric == "allocated" else (),
         held=_held(ledger, root),
     )
 
@@ -121,15 +120,15 @@ def _held(ledger: Ledger, root: str) -> HeldMemory | None:
     return HeldMemory(
         bytes=end.allocated_bytes,
         holders=_holders(_with_components(ledger, end.alive), root),
-        grown_bytes=two[0].allocated_bytes - two[1].allocated_bytes if two is not None else None,
-        grown=_grown(ledger, *two, root) if two is not None else (),
+        grown=_grown(ledger, *two, root) if two is not None else None,
     )
 
 
-def _grown(ledger: Ledger, last: Moment, before: Moment, root: str) -> tuple[Holder, ...]:
-    """What ``last`` has more than ``before``, by line, the most first; empty if it has no more."""
-    if last.allocated_bytes <= before.allocated_bytes:
-        return ()
+def _grown(ledger: Ledger, last: Moment, before: Moment, root: str) -> HeldMemory:
+    """What ``last`` has more than ``before``, by line, the most first; no lines if it has no more."""
+    grown_bytes = last.allocated_bytes - before.allocated_bytes
+    if grown_bytes <= 0:
+        return HeldMemory(grown_bytes)
     had = _grouped(_with_components(ledger, before.alive), root)
     now = _grouped(_with_components(ledger, last.alive), root)
     rows = []
@@ -137,8 +136,9 @@ def _grown(ledger: Ledger, last: Moment, before: Moment, root: str) -> tuple[Hol
         more_bytes = _bytes_of(held) - _bytes_of(had.get(group, ()))
         if more_bytes > 0:
             row = _holder(group, held[-max(1, len(held) - len(had.get(group, ()))) :])  # the newest
-            rows.append(row if row.bytes == more_bytes else replace(row, bytes=more_bytes, each_bytes=None))
-    return tuple(sorted(rows, key=lambda row: -row.bytes)[:_MOST_HOLDERS])
+            is_whole = row.bytes == more_bytes
+            rows.append(row if is_whole else replace(row, bytes=more_bytes, largest_bytes=None))
+    return HeldMemory(grown_bytes, tuple(sorted(rows, key=lambda row: -row.bytes)[:_MOST_HOLDERS]))
 
 
 def _alive(ledger: Ledger, peak: Peak) -> list[tuple[Record, str]]:
@@ -217,7 +217,7 @@ def _holder(group: _Group, held: list[tuple[int, Record]]) -> Holder:
         location=group.location,
         operator=group.operator,
         source=_source_line(first),
-        each_bytes=sizes[0] if len(sizes) > 1 and len(set(sizes)) == 1 else None,
+        largest_bytes=max(sizes) if len(sizes) > 1 else None,
         phase=first.phase.value,
         split_by=group.split_by,
     )

@@ -416,7 +416,7 @@ def test_a_loss_in_fp32_moves_the_peak_to_the_backward_and_is_the_first_row(trac
     base, head = (trace(loss_of, dtype).report for dtype in ("bfloat16", "float32"))
     assert (base.phase, base.peak_bytes // MIB) == ("forward", 2 * 8 + 30)
     assert (head.phase, head.peak_bytes // MIB) == ("backward", 2 * 8 + 3 * 16)
-    assert [(one.phase, one.peak_bytes // MIB) for one in head.other_phases] == [("forward", 2 * 8 + 2 * 16)]
+    assert [(one.phase, one.peak_bytes // MIB) for one in head.phases] == [("forward", 2 * 8 + 2 * 16)]
 
     first, *others = explained(Comparison(GROWN), head, base).findings
     assert (first.bytes, first.component, first.operator) == (8 * MIB, "activations", "aten::_log_softmax")

@@ -47,9 +47,9 @@ def test_reserved_counts_whole_segments_and_device_the_context(trace, gpu):
     reserved, device = (trace(two_segments, metric=metric, gpu=gpu) for metric in ("reserved", "device"))
 
     context = find_gpu(gpu).context_bytes
-    assert reserved.report.peak.reserved_bytes == 24 * MIB
+    assert reserved.report.peak["reserved"] == 24 * MIB
     assert reserved.has(rounding=MIB + 508, cached=2 * MIB - 512, context=0)
-    assert device.report.peak.device_bytes == 24 * MIB + context
+    assert device.report.peak["device"] == 24 * MIB + context
     assert device.context == context > 0
 
 

@@ -183,5 +183,5 @@ def attend(query, key, value):
 def test_naive_attention_from_an_empty_allocator_is_as_recorded(trace):
     traced = trace(naive_attention)
 
-    assert traced.report.peak.allocated_bytes / MIB == pytest.approx(3098.626, abs=0.001)
-    assert traced.report.peak.reserved_bytes == 3606 * MIB
+    assert traced.report.peak["allocated"] / MIB == pytest.approx(3098.626, abs=0.001)
+    assert traced.report.peak["reserved"] == 3606 * MIB

@@ -111,9 +111,9 @@ def test_a_fingerprint_stays_when_lines_and_figures_change(document, over):
     def fingerprint(*args, **changes):
         return json.loads(code_quality(document(over(*args, **changes))))[0]["fingerprint"]
 
-    assert fingerprint() == fingerprint(line=40, limit_bytes=2 * GIB)
+    assert fingerprint() == fingerprint(location="tests/test_memory.py:40", limit_bytes=2 * GIB)
     assert fingerprint() != fingerprint("tests/test_memory.py::test_other")
-    assert fingerprint() != fingerprint(file="tests/other.py")
+    assert fingerprint() != fingerprint(location="tests/other.py:12")
 
 
 def test_a_hostile_report_has_paths_inside_the_repository(document, hostile_report):

@@ -55,7 +55,7 @@ def test_only_changed_rows_are_in_sight(document, row, over):
 
 
 def test_growth_has_a_column_where_there_is_a_base(document, row, comparison):
-    head = {"base": {"ref": "origin/main", "commit": "a" * 40}}
+    head = {"base": "origin/main", "commit": "a" * 40}
     text = markdown(document(row("a::b", comparison=comparison()), comparison=head))
     assert "Compared with `origin/main` at `aaaaaaaaa`.\n" in text
     assert "| 4.00\u00a0GiB | 5.00\u00a0GiB | +1.00\u00a0GiB\u00a0(+33.3%) |" in text
@@ -64,7 +64,7 @@ def test_growth_has_a_column_where_there_is_a_base(document, row, comparison):
 
 def test_lines_have_their_source_and_are_links_where_the_host_is_known(document, over, figure):
     git = {"commit": "a" * 40, "files": {"src/model.py": "pkg/src/model.py"}}
-    held = figure({"holders.0.source": "x = a | b", "holders.0.each_bytes": 3 * GIB // 2})
+    held = figure({"holders.0.source": "x = a | b", "holders.0.largest_bytes": 3 * GIB // 2})
     read = document(over("a::b", estimates=[held]), git=git)
     links = links_of(read, {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ada/project"})
     html = rendered(markdown(read, links=links))
@@ -77,7 +77,7 @@ def test_lines_have_their_source_and_are_links_where_the_host_is_known(document,
 
 def test_a_line_of_the_base_is_no_link_to_the_head(document, row, comparison):
     git = {"commit": "a" * 40, "files": {"src/model.py": "src/model.py"}}
-    gone = {"bytes": -GIB, "component": "activations", "base_location": "src/model.py:55"}
+    gone = {"bytes": -GIB, "component": "activations", "base": "src/model.py:55"}
     found = [*comparison()["findings"], gone]
     read = document(row("a::b", comparison=comparison(findings=found)), git=git)
     links = links_of(read, {"CI_PROJECT_URL": "https://gitlab.com/ada/project"})
@@ -89,7 +89,7 @@ def test_a_line_of_the_base_is_no_link_to_the_head(document, row, comparison):
 
 
 def test_what_is_installed_in_another_version_is_in_the_head(document, row, comparison):
-    versions = [{"name": "transformers", "base": "4.48.2", "head": "4.48.3"}]
+    versions = {"transformers": {"base": "4.48.2", "head": "4.48.3"}}
     grown = comparison(distributions=versions)
     text = markdown(document(row("a::b", comparison=grown), comparison={"distributions": versions}))
 
@@ -115,7 +115,9 @@ def test_a_comment_is_found_again_by_its_first_line(document, row):
 
 
 def test_it_says_what_it_was_made_with(document, row):
-    text = markdown(document(row(), git={"commit": "0" * 40, "dirty": True}))
+    text = markdown(
+        document(row(), distributions={"pytest-membudget": "0.1.0"}, git={"commit": "0" * 40, "dirty": True})
+    )
     assert text.endswith(
         "<sub>pytest-membudget `0.1.0`, torch `2.13.0`, commit `000000000` with changes</sub>\n"
     )
@@ -148,7 +150,7 @@ def test_rows_that_are_left_out_are_counted(document, over):
 
 def test_a_hostile_report_is_words_and_code(document, hostile_report):
     html = rendered(markdown(document(*hostile_report["tests"], **{
-        key: hostile_report[key] for key in ("version", "torch", "git", "comparison")
+        key: hostile_report[key] for key in ("distributions", "torch", "git", "comparison")
     }), limit=10**6))  # fmt: skip
     outside = re.sub(r"<code\b.*?</code>", "", html, flags=re.DOTALL)
 

@@ -70,7 +70,7 @@ def test_what_is_over_besides_the_peak_and_who_splits_a_segment_have_rows(docume
 
 @pytest.fixture
 def hostile_page(document, hostile_report):
-    parts = {key: hostile_report[key] for key in ("version", "torch", "git", "comparison")}
+    parts = {key: hostile_report[key] for key in ("distributions", "torch", "git", "comparison")}
     return page(document(*hostile_report["tests"], **parts))
 
 

@@ -33,7 +33,7 @@ def lines():
     ],
 )
 def test_a_size_has_a_unit_that_shows_it(lines, row, figure, size, shown):
-    small = figure({"peak.allocated_bytes": size, "components": {"inputs": size}, "timeline": None})
+    small = figure({"peak.allocated": size, "components": {"inputs": size}, "timeline": None})
     [_, _, line, _] = lines(row(estimates=[small], limit_bytes=size))
 
     assert line.split("  ")[1].strip() == shown
@@ -84,7 +84,7 @@ def test_of_many_tests_that_changed_the_largest_changes_are_shown(lines, row, co
     ("changes", "written"),
     [
         ({}, "gib=4"),
-        ({"file": "train.membudget.yaml"}, "gib: 4"),
+        ({"location": "train.membudget.yaml:3"}, "gib: 4"),
         ({"selected": True}, "@pytest.mark.mem_budget(gib=4)"),
     ],
 )
@@ -198,7 +198,7 @@ def test_verdicts_have_the_colours_of_pytest(lines, row, over):
 
 def test_a_rank_is_named_where_another_takes_less(lines, row, figure):
     of_two = {"budget": {"gib": 5, "gpus": 2}}
-    less = {"rank": 1, "peak.allocated_bytes": 3 * GIB, "components": {"parameters": 3 * GIB}}
+    less = {"rank": 1, "peak.allocated": 3 * GIB, "components": {"parameters": 3 * GIB}}
     same = row(**of_two, estimates=[figure(), figure({"rank": 1})])
     other = row(**of_two, estimates=[figure(), figure(less)])
 

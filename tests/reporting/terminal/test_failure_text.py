@@ -45,7 +45,7 @@ def test_every_component_is_listed_and_they_add_up_to_the_total(text, metric):
 
 
 def test_an_entry_that_limits_nothing_itself_is_said_to(text):
-    lines = text(file="train.membudget.yaml", line=2, budget={}).splitlines()
+    lines = text(location="train.membudget.yaml:2", budget={}).splitlines()
 
     assert "train.membudget.yaml:2: no limit" in lines
 
@@ -62,8 +62,8 @@ def test_a_small_rounding_is_listed_too(text):
 
 
 def test_changes_that_were_tried_are_listed_with_what_is_enough(text, advice):
-    chunked = {"change": "chunked", "write": "steps.linear_cross_entropy", "bytes": 4 * GIB - 64 * MIB}
-    more = {**advice, "trials": [*advice["trials"], chunked], "untried": ["half_batch"]}
+    chunked = {"steps.linear_cross_entropy": 4 * GIB - 64 * MIB}
+    more = {**advice, "trials": {**advice["trials"], **chunked, "half the batch": None}}
 
     assert text(advice=more).partition("What reduces it")[2].splitlines()[:5] == [
         " from 4.00 GiB (each change was run):",
@@ -72,7 +72,7 @@ def test_changes_that_were_tried_are_listed_with_what_is_enough(text, advice):
         "  steps is pytest_membudget.steps",
         "  Not tried, the time limit was reached: half the batch",
     ]
-    assert "What reduces it" not in text(advice={**advice, "trials": []})
+    assert "What reduces it" not in text(advice={**advice, "trials": {}})
 
 
 def test_components_without_bytes_are_left_out(text):
@@ -107,7 +107,7 @@ def block(text, title="What holds it:"):
 
 
 def test_a_holder_has_its_line_and_the_source_of_it(text):
-    named = {"holders.0.source": "self.w = nn.Parameter(empty)", "holders.0.each_bytes": 3 * GIB // 2}
+    named = {"holders.0.source": "self.w = nn.Parameter(empty)", "holders.0.largest_bytes": 3 * GIB // 2}
 
     assert block(text(named)) == [
         "  2 x 1.50 GiB = 3.00 GiB  parameters of layers.*.weight",
@@ -161,7 +161,7 @@ def test_long_names_and_lines_are_cut_to_the_width(text, width):
         "holders.0.module": "model.layers.*." + "attention." * 12 + "weight",
         "holders.0.location": "transformers/models/llama/modeling_llama.py:164",
         "holders.0.source": "x = " + "f(" * 80,
-        "holders.0.each_bytes": 3 * GIB // 2,
+        "holders.0.largest_bytes": 3 * GIB // 2,
         "holders.1.operator": f"triton_red_{'_log_softmax' * 12}_0",
     }
     said = text(long, width=width)

@@ -19,7 +19,7 @@ from ...atomic_files import write_json
 from ...json_object import JsonObject, T
 from ...reporting.document import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, torch_of
-from ...results.comparison import VersionChange
+from ...results.comparison import VersionChange, Versions
 from ...results.test_result import TestResult
 
 _OWN: Final = "pytest-membudget"
@@ -71,22 +71,23 @@ class Facts(JsonObject):
     is_environment: bool = False
     """Of another environment: another torch is a change as of any other distribution."""
 
-    def version_changes(self, head: Facts) -> tuple[VersionChange, ...]:
+    def version_changes(self, head: Facts) -> Versions:
         """Distributions that ``head`` has in other versions, then those that only one of the two has.
 
         Empty if one of the two does not say.
         """
         ours, theirs = head.distributions, self.distributions
         if ours is None or theirs is None:
-            return ()
+            return {}
         # in another environment this package runs too, whichever version is installed there
         same = {_OWN} if self.is_environment else set()
-        changes = [
-            VersionChange(name, theirs.get(name), ours.get(name))
-            for name in sorted({*ours, *theirs} - same)
+        names = sorted({*ours, *theirs} - same)
+        names.sort(key=lambda name: name not in ours or name not in theirs)
+        return {
+            name: VersionChange(theirs.get(name), ours.get(name))
+            for name in names
             if ours.get(name) != theirs.get(name)
-        ]
-        return tuple(sorted(changes, key=lambda change: change.base is None or change.head is None))
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import torch
 
 from ...errors import UsageMistake
 from ...hardware.gpus import Gpu
-from ...memory_report import MemoryReport, PeakBytes
+from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
 from ..contract import Device
 from .kernels import follow_kernels
@@ -126,15 +126,14 @@ class RealCudaDevice(RecordedDevice):
         )
 
 
-def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
+def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> dict[str, int]:
     """The peaks of ``torch.cuda.memory_stats``; ``outside_bytes``: memory outside of the allocator."""
     reserved_bytes = stats.get("reserved_bytes.all.peak", 0)
-    return PeakBytes(
-        allocated_bytes=stats.get("allocated_bytes.all.peak", 0),
-        active_bytes=stats.get("active_bytes.all.peak", 0),
-        reserved_bytes=reserved_bytes,
-        device_bytes=reserved_bytes + outside_bytes,
-    )
+    return {
+        "allocated": stats.get("allocated_bytes.all.peak", 0),
+        "reserved": reserved_bytes,
+        "device": reserved_bytes + outside_bytes,
+    }
 
 
 def _outside_bytes(stats: Mapping[str, int]) -> int:

@@ -40,7 +40,7 @@ def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> st
 def _commands(one: ReportedTest, root: Path, prefix: str) -> Iterator[str]:
     if one.level == NOTICE and one.result.status != SHRUNK:
         return
-    place = place_in(f"{one.result.file}:{one.result.line}")
+    place = place_in(one.result.location)
     yield _command(one.level, f"GPU memory: {one.word}", _text(one), place, prefix)
     for cause in one.causes(1) if one.level == FAILURE and one.result.growth_bytes > 0 else ():
         place = place_in(cause.location)
@@ -75,7 +75,7 @@ def code_quality(document: Document) -> str:
 def _entry(one: ReportedTest) -> dict[str, Any]:
     row = one.result
     rule = f"membudget-{one.word.replace(' ', '-')}"
-    path, line = place_in(f"{row.file}:{row.line}") or (row.file.lstrip("/"), 1)
+    path, line = place_in(row.location) or (row.file.lstrip("/"), 1)
     return {
         "description": _text(one),
         "check_name": rule,

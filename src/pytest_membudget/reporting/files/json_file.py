@@ -10,7 +10,6 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from ... import __version__
 from ...atomic_files import replacing
 from ...devices.torch_build.installed import estimates_torch
 from ...git_command import run_git
@@ -39,7 +38,6 @@ def write_report(
     document = Document(
         tuple(results),
         comparison,
-        version=__version__,
         testing=testing,
         torch=torch_of(os.environ),
         alloc_conf=alloc_conf_of(os.environ),

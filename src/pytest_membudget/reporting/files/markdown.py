@@ -9,7 +9,7 @@ from ...errors import UsageMistake
 from ...memory_report import MemoryReport
 from ...results.comparison import NOT_COMPARABLE, ComparedSession, versions_text
 from ...units import gib_text
-from ..causes import Cause, cause_text, signed_growth, staying, title_of, trial_text
+from ..causes import Cause, cause_text, signed_growth, staying, title_of, trial_texts
 from ..document import Document
 from ..links import NO_LINKS, Links
 from ..status import FAILURE, ReportedTest, counted, headline, legend, reported_tests
@@ -96,9 +96,8 @@ def _left_out(what: str, count: int) -> str:
 
 
 def _base_line(compared: ComparedSession) -> str:
-    base = compared.base
-    named = [markdown_code(base.ref)] if base.ref else []
-    named += [f"at {markdown_code(_short(base.commit))}"] if base.commit else []
+    named = [markdown_code(compared.base)] if compared.base else []
+    named += [f"at {markdown_code(_short(compared.commit))}"] if compared.commit else []
     versions = versions_text(compared.distributions, markdown_code, _VERSIONS)
     installed = f"**Installed since:** {versions}." if versions else ""
     return " ".join(filter(None, [f"Compared with {' '.join(named)}." if named else "", installed]))
@@ -106,7 +105,7 @@ def _base_line(compared: ComparedSession) -> str:
 
 def _foot(document: Document) -> str:
     """The versions that the report was made with, cut to a fixed length."""
-    own, torch = document.version, document.torch
+    own, torch = (document.distributions or {}).get("pytest-membudget"), document.torch
     parts = [f"pytest-membudget {markdown_code(own[:40])}"] if own else ["pytest-membudget"]
     parts += [f"torch {markdown_code(torch[:40])}"] if torch else []
     if document.git.commit:
@@ -173,7 +172,7 @@ def _row(one: ReportedTest, links: Links) -> tuple[str, ...]:
         _largest(result.figure),
     )
     whole = (figure.replace(" ", NO_BREAK) for figure in figures)
-    return (_linked(result.nodeid, links.url(f"{result.file}:{result.line}")), _verdict(one), *whole)
+    return (_linked(result.nodeid, links.url(result.location)), _verdict(one), *whole)
 
 
 def _size_text(size_bytes: int | None) -> str:
@@ -209,8 +208,8 @@ def _why(one: ReportedTest, links: Links) -> str:
         lines = [*(f"- {_cause(row, links)}" for row in rows), *([f"- {rest}"] if rest else [])]
         body.append("\n".join([f"{title_of_rows}:", "", *lines]))
     advice = one.result.advice
-    if advice is not None and advice.trials:
-        tried = [f"- {trial_text(trial, advice, markdown_code)}" for trial in advice.trials]
+    if advice is not None and advice.tried:
+        tried = [f"- {text}" for text in trial_texts(advice, markdown_code)]
         body.append("\n".join([f"{title_of(advice)}:", "", *tried]))
     if one.result.details:
         body.append(markdown_block(_cut(one.result.details)))

@@ -14,7 +14,7 @@ from ...errors import UsageMistake
 from ...memory_report import Timeline
 from ...results.comparison import ELSEWHERE
 from ...units import gib_text
-from ..causes import size_text, staying, title_of, trial_text
+from ..causes import size_text, staying, title_of, trial_texts
 from ..document import Document
 from ..links import NO_LINKS, Links
 from ..status import ReportedTest, headline, legend, place_in, reported_tests
@@ -65,7 +65,7 @@ def page(document: Document, links: Links = NO_LINKS) -> str:
         script_hashes=[_hash(script) for script in scripts],
         style=_asset("report.css"),
         # what the template calls, which escapes all texts itself
-        trial_text=partial(trial_text, code=str),
+        trial_texts=partial(trial_texts, code=str),
         title_of=title_of,
         staying=staying,
         place_in=place_in,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
 from ...memory_report import Holder, MemoryReport
 from ...names import MARKER
-from ...results.advice import Advice, title_of_change
+from ...results.advice import Advice
 from ...results.comparison import versions_text
 from ...results.test_result import TestResult
 from ...units import gib_text, signed_size
@@ -42,7 +42,7 @@ def failure_text(row: TestResult, width: int = 80) -> str:
     if row.verdict == "over" and row.reason_line != row.reason:
         head.append(row.reason)
     if row.budget is not None:  # otherwise the reason names the mark and its line
-        head.append(f"{row.file}:{row.line}: {_budget_text(row)}")
+        head.append(f"{row.location}: {_budget_text(row)}")
     details = ["", *row.details.splitlines()] if row.details else []
     if not row.raised:  # otherwise a traceback: the user's own lines
         details = [*folded(details, width)]
@@ -92,18 +92,17 @@ def _figures(row: TestResult, width: int) -> list[str]:
 
 def _advice(advice: Advice | None, width: int) -> list[str]:
     """The trials, the largest saving first; empty if there are none."""
-    if advice is None or not (advice.trials or advice.untried):
+    if advice is None or not advice.trials:
         return []
     trials = [
-        f"  {gib_text(trial.bytes):>12}  {signed_size(trial.bytes - advice.bytes):>10}  "
-        f"{trial.write}{enough(trial, advice)}"
-        for trial in advice.trials
+        f"  {gib_text(size):>12}  {signed_size(size - advice.bytes):>10}  {write}{enough(size, advice)}"
+        for write, size in advice.tried.items()
     ]
     lines = [*folded(trials, width, _COLUMN)]
-    if any("steps." in trial.write for trial in advice.trials):
+    if any("steps." in write for write in advice.tried):
         lines.append("  steps is pytest_membudget.steps")
     if advice.untried:
-        untried = ", ".join(map(title_of_change, advice.untried))
+        untried = ", ".join(advice.untried)
         lines += folded([f"  Not tried, the time limit was reached: {untried}"], width)
     return ["", f"{title_of(advice)}:", *lines]
 

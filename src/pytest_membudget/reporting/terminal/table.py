@@ -162,7 +162,7 @@ def _rank(row: TestResult, estimate: MemoryReport | None) -> str:
 def _verdict(row: TestResult, note: str | None) -> str:
     """The verdict; in brackets the statuses in the lock file and since the base, and a note."""
     lock = row.lock.word if row.lock is not None and row.lock.word != UNCHANGED else ""
-    if lock and not (row.lock is not None and row.lock.excuses):
+    if lock and not (row.lock is not None and row.lock.allowed):
         lock = f"lock: {lock}"
     # a column says how much it has grown, and nothing is said twice
     is_said = row.state in (UNCHANGED, ALLOWED_GROWTH) or (

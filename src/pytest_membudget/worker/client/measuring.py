@@ -55,7 +55,8 @@ class MeasuringEstimator(Estimator):
         except WorkerFailure as error:
             result = without_figure(test, str(error))
         name = dict(self._card.properties).get("name") if self._card is not None else None
-        return replace(result, measured_on=name)
+        named = (replace(one, device=name or one.device) for one in result.estimates)
+        return replace(result, estimates=tuple(named))
 
     def close(self) -> None:
         """End the worker."""

@@ -10,11 +10,11 @@ from dataclasses import replace
 from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
 from ...memory_report import MemoryReport
-from ...results.advice import Advice, Change, Excess, Trial, excess_of, savings_first, worth_trying
+from ...results.advice import Advice, Change, Excess, excess_of, savings_first, worth_trying
 from ...results.answer import TRACED, Request
 from .workers import Workers
 
-#: Called with the name of each change before it is tried.
+#: Called with the title of each change before it is tried.
 Say = Callable[[str], None]
 #: The workers that run a trial of a change, or the test without one.
 WorkersFor = Callable[[Change | None], Workers]
@@ -55,26 +55,26 @@ class Trials:
         self._left_seconds -= time.monotonic() - began
         figure_bytes = excess.figure_bytes(report)
         listed = savings_first(trials, figure_bytes, excess.missing_bytes(report))
-        return Advice(figure_bytes, excess.limit_bytes, listed, tuple(untried))
+        return Advice(figure_bytes, excess.limit_bytes, {**listed, **dict.fromkeys(untried)})
 
     def _tried(
         self, asked: Sequence[tuple[Change, Workers, Request]], excess: Excess, say: Say
-    ) -> tuple[list[Trial], list[str]]:
-        """The trials that were completed, and the names of changes that were not tried."""
+    ) -> tuple[dict[str, int], list[str]]:
+        """The figures of trials by what to write, and the titles of changes that were not tried."""
         ends = time.monotonic() + self._left_seconds
         for _, workers, request in reversed(asked):
             workers.expect([request], next_=True)
-        trials: list[Trial] = []
+        trials: dict[str, int] = {}
         untried: list[str] = []
         for change, workers, request in asked:
             if time.monotonic() > ends:
-                untried.append(change.name)
+                untried.append(change.title)
                 workers.forget(request)
                 continue
-            say(change.name)
+            say(change.title)
             report, changed = _run(workers, request)
             if report is not None and changed:
-                trials.append(Trial(change.name, change.write.format(changed), excess.figure_bytes(report)))
+                trials[change.write.format(changed)] = excess.figure_bytes(report)
         return trials, untried
 
 

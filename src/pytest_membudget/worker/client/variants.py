@@ -83,7 +83,7 @@ def _together(compared: _Compared) -> Answer:
         report,
         caveats=tuple(compared.caveats()) if first.has_figure else report.caveats,
         variants=tuple(map(_peak_bytes, further)),
-        variant_seconds=tuple(one.report.seconds if one.report is not None else 0.0 for one in further),
+        seconds=round(sum(one.report.seconds for one in compared.runs if one.report is not None), 3),
     )
     return replace(
         most,

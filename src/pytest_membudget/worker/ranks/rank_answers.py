@@ -289,7 +289,7 @@ def _apart(answers: Mapping[int, Answer]) -> tuple[int, str] | None:
             f"rank {alone[0]} ended without taking part in any process group, where rank {met[0]} would wait "
             "for it: let every rank make the group and call its collectives"
         )
-    sizes = {rank: one.report.peak.allocated_bytes for rank, one in answers.items() if one.report is not None}
+    sizes = {rank: one.report.peak["allocated"] for rank, one in answers.items() if one.report is not None}
     empty = [rank for rank, size_bytes in sizes.items() if not size_bytes]
     if empty and any(sizes.values()):
         return empty[0], (

@@ -165,7 +165,7 @@ def test_a_rank_that_is_over_budget_fails_the_test_and_is_named(run):
 
 def test_a_test_for_one_gpu_is_no_rank(run):
     assert run.outcomes["test_one_gpu"] == "passed"
-    assert [one["peak"]["allocated_bytes"] for one in run.rows["test_one_gpu"]["measurements"]] == [2**29]
+    assert [one["peak"]["allocated"] for one in run.rows["test_one_gpu"]["measurements"]] == [2**29]
 
 
 def test_more_gpus_than_there_are_are_not_measured_and_nothing_fails(run):

@@ -78,7 +78,7 @@ def test_what_is_measured_passes(run):
     assert run.outcomes["test_two_steps"] == "passed", run.out
     assert (estimate["kind"], estimate["device"]) == ("traced", "stand-in")
     assert (measured["kind"], measured["device"]) == ("measured", "cuda")
-    assert run.rows["test_two_steps"]["measured_on"] == "NVIDIA A100-SXM4-80GB"
+    assert run.rows["test_two_steps"]["measurements"][0]["device"] == "NVIDIA A100-SXM4-80GB"
 
 
 def test_estimate_and_measurement_are_the_same_to_the_byte(run):
@@ -99,7 +99,7 @@ def test_what_is_outside_the_allocator_is_measured_as_the_context(run):
 
     # 503 MiB: context_bytes of the A100-80GB in gpus.yaml
     assert measured["components"]["context"] == 503 * MIB
-    assert measured["peak"]["device_bytes"] == (256 + 503) * MIB
+    assert measured["peak"]["device"] == (256 + 503) * MIB
     assert measured["components"] == estimate["components"]
 
 

@@ -48,7 +48,7 @@ def test_processes_measure_on_one_card_one_after_the_other(shared, folder, name)
     (measured,) = shared.rows[name]["measurements"]
 
     assert shared.outcomes[name] == "passed", shared.out
-    assert measured["peak"]["allocated_bytes"] == 64 * MIB
+    assert measured["peak"]["allocated"] == 64 * MIB
     assert {path.name for path in folder.iterdir()} == {"gw0", "gw1"}
 
 
@@ -82,5 +82,5 @@ def test_what_an_import_holds_is_measured_with_every_test(imported, name, own):
 
     assert imported.outcomes[name] == "passed", imported.out
     assert measured["peak"] == estimate["peak"]
-    assert measured["peak"]["allocated_bytes"] == (32 + own) * MIB
+    assert measured["peak"]["allocated"] == (32 + own) * MIB
     assert measured["components"] == estimate["components"]

@@ -126,7 +126,7 @@ def test_offloaded_shards_are_the_hosts(trace, pin):
     assert host.components["parameters"] == host.components["gradients"] == SHARDS
     # two states, and AdamW's step counts: a number of 4 bytes for each of four parameters
     assert host.components["optimizer_states"] == 2 * SHARDS + 4 * LAYERS
-    assert sum(host.components.values()) == host.peak.allocated_bytes
+    assert sum(host.components.values()) == host.peak["allocated"]
 
 
 def wrapped():

@@ -64,7 +64,7 @@ def report_of(session_of):
 def test_out_of_memory_that_the_body_catches(report_of):
     report = report_of("test_smaller_batch")
 
-    assert report["peak"]["allocated_bytes"] == 8 * 2**20
+    assert report["peak"]["allocated"] == 8 * 2**20
     assert any(line.startswith("out of memory (once), after which") for line in caveat_texts(report))
 
 
