@@ -39,20 +39,6 @@ def test_keys_of_the_table_and_of_the_command_line_are_taken(pyproject, lines, c
     assert load_settings(pyproject, command_line) == settings
 
 
-@pytest.mark.parametrize(
-    ("key", "remedy"),
-    [
-        ("max_disagreement", "a measurement that differs by 5%"),
-        ("waivers", "write an entry of the test in membudget.lock.yaml"),
-        ("gpus_file", "write the cards below [tool.membudget.gpus]"),
-        ("measure", "write the option --membudget-measure"),
-    ],
-)
-def test_the_key_of_an_earlier_version_says_what_to_write(pyproject, key, remedy):
-    write_table(pyproject, f"{key} = 3")
-    assert f"there is no key {key} any more; {remedy}" in refusal_of(pyproject)
-
-
 def test_the_defaults_of_marks_are_the_card_the_metric_and_the_growth():
     assert Settings(gpu="T4", metric="device", timeout=5, max_growth="2%").marker_defaults() == {
         "gpu": "T4",

@@ -208,12 +208,6 @@ def test_an_unknown_card_is_refused_with_the_value_the_nearest_name_and_all_name
     assert all(name in text for name in PROMISED)
 
 
-@pytest.mark.parametrize("name", ["MI300X", "mi250x", "AMD Instinct MI300X", "Radeon RX 7900 XTX"])
-def test_an_amd_card_is_refused_as_one(name):
-    with pytest.raises(UsageMistake, match=r"^'.*': AMD cards are not supported any more; known cards: "):
-        find_gpu(name)
-
-
 @pytest.mark.parametrize(
     ("name", "sizes"), [("A100", "A100-40GB or A100-80GB"), ("v100", "V100-16GB or V100-32GB")]
 )

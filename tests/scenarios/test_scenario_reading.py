@@ -98,10 +98,6 @@ def test_a_default_keeps_its_own_line(folder):
             "f.membudget.yaml:3: gpuu: T4: there is no field gpuu; did you mean gpu?\n"
             "f.membudget.yaml:4: name cannot have a default: each budget has its own",
         ),
-        (
-            "defaults:\n  ranks: first\nbudgets: [{name: a}]\n",
-            "f.membudget.yaml:2: ranks: first: there is no field ranks any more; the ranks that can",
-        ),
     ],
 )
 def test_what_is_no_file_of_budgets_is_refused_with_file_and_line(folder, text, told):

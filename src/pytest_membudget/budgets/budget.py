@@ -119,14 +119,7 @@ class Budget(JsonObject):
         return self.host_gib is None or any(limit is not None for limit in of_card)
 
 
-_GONE: Final = {
-    "ranks": "the ranks that can differ are found, and the worst decides; leave it out",
-    "reason": "write it as a comment next to the budget",
-    "scenario": "a scenario is a separate test in a *.membudget.yaml, which a library runs; leave it out",
-}
-ARGUMENTS: Final[Table] = table_of(
-    Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"}, _GONE
-)
+ARGUMENTS: Final[Table] = table_of(Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"})
 
 SIGNATURE: Final = "{}(*, {})".format(
     MARKER,

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..components import METRICS_WITH
 from ..errors import UsageMistake
-from ..hardware.gpus import find_gpu
 from ..names import MARKER
-from ..units import GIB, MIB
 from ..user_input.fields import read_fields
 from ..user_input.nodes import PYTHON, Mistakes, Node, nodes_of
 from .budget import ARGUMENTS, Budget
@@ -30,9 +26,7 @@ def read_budget(
     for args, kwargs in marks:
         if args:
             shown = ", ".join(repr(value) for value in args)
-            raise UsageMistake(
-                f"{MARKER}({shown}): arguments go by name; write {MARKER}({_by_name(args[0])})"
-            )
+            raise UsageMistake(f"{MARKER}({shown}): arguments go by name; write {MARKER}(gib=40)")
         for name, value in kwargs.items():
             values.setdefault(name, value)
     mistakes = Mistakes()
@@ -49,23 +43,6 @@ def read_budget(
         if not mistakes:
             return budget
     raise UsageMistake(mistakes.lines[0])  # in one line, as the reason of a verdict is
-
-
-def _by_name(value: Any) -> str:
-    """The keyword argument that a positional ``value`` was probably meant for, as it is written."""
-    if not isinstance(value, str):
-        is_size = type(value) in (int, float) and 0 < value < math.inf
-        return f"gib={value!r}" if is_size else "gib=40"
-    size = re.fullmatch(r"\s*([0-9.]+)\s*(GiB|GB|G|MiB|MB|M)?\s*", value, re.IGNORECASE)
-    try:
-        if size is None:
-            return f"gpu={find_gpu(value).name!r}"
-        unit = (size[2] or "GiB").lower()
-        bytes_of_unit = {"gb": 10**9, "mb": 10**6}.get(unit, GIB if unit.startswith("g") else MIB)
-        gib = float(size[1]) * bytes_of_unit / GIB
-        return f"gib={gib:.3g}" if gib else "gib=40"
-    except (UsageMistake, ValueError):
-        return "gib=40"
 
 
 def check_budget(budget: Budget, written: Mapping[str, Node], place: Node, mistakes: Mistakes) -> None:

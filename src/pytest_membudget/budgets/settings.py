@@ -88,15 +88,7 @@ class Settings:
         return {"gpu": self.gpu, "metric": self.metric, "max_growth": self.max_growth}
 
 
-_GONE: Final = {
-    "max_disagreement": "a measurement that differs by 5% is always reported; leave it out",
-    "waivers": "write an entry of the test in membudget.lock.yaml: bytes, until and reason",
-    "processes": "as many tests are estimated at once as there are processors; leave it out",
-    "gpus_file": "write the cards below [tool.membudget.gpus]",
-    "measure": "write the option --membudget-measure, or addopts in pytest's settings",
-    "cache": "write the option --membudget-cache, or addopts in pytest's settings",
-}
-SETTINGS: Final[Table] = table_of(Settings, "key", gone=_GONE)
+SETTINGS: Final[Table] = table_of(Settings, "key")
 
 
 def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:

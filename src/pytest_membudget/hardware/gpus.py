@@ -22,8 +22,6 @@ from ..user_input.kinds import choice, list_of, several, text, whole
 #: name as the catalogue has them.
 CUSTOM_GPUS: Final = "MEMBUDGET_OWN_GPUS"
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
-#: How names of AMD's cards begin.
-_OF_AMD: Final = re.compile("amd|radeon|instinct|mi[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +151,6 @@ def normalised_name(name: str) -> str:
 
 def _unknown(name: str, wanted: str, by_key: Mapping[str, Gpu]) -> str:
     known = f"known cards: {', '.join(load_gpus())}"
-    if _OF_AMD.match(wanted):
-        return f"{name!r}: AMD cards are not supported any more; {known}"
     sizes = [gpu.name for gpu in load_gpus().values() if normalised_name(gpu.name).startswith(f"{wanted}-")]
     if sizes:
         return f"{name!r} can mean {' or '.join(sizes)}: write the one you mean; {known}"

@@ -103,7 +103,7 @@ NOT_IN_A_GRID: Final = ("name", "grid")
 #: What each entry says itself.
 NOT_IN_DEFAULTS: Final = ("name", "script")
 
-SCENARIO: Final = Table(_ALL, also_called={**ARGUMENTS.also_called, **_ALSO_CALLED}, gone=ARGUMENTS.gone)
+SCENARIO: Final = Table(_ALL, also_called={**ARGUMENTS.also_called, **_ALSO_CALLED})
 """One test: a budget whose grid is expanded."""
 BUDGET: Final = replace(SCENARIO, fields=(*_ALL, GRID))
 """One entry of ``budgets:``."""
@@ -159,6 +159,5 @@ SCRIPT: Final = Table(
         "environment": "env variables",
         "outputs": "output_dir out_dir log_dir output",
     },
-    gone=ARGUMENTS.gone,
 )
 """One test: an entry with ``script:`` whose grid is expanded."""

@@ -11,9 +11,6 @@ from .grid import put, unvariable
 from .reading import Entry
 from .schema import SCRIPT
 
-#: Arguments of budgets that say what is run, and not how much it may take.
-_OF_THE_RUN = ("gpus", "ranks")
-
 
 def with_value(entry: Entry, name: str, value: int, gpu: str) -> Entry:
     """``entry`` with ``value`` for ``name``, and for its budget what the card ``gpu`` can hold.
@@ -21,7 +18,7 @@ def with_value(entry: Entry, name: str, value: int, gpu: str) -> Entry:
     ``name``: the path of a field, as in a grid, or an argument of the script, as ``--batch_size``. What
     cannot be varied is one of its mistakes.
     """
-    limits = ARGUMENTS.by_name.keys() - set(_OF_THE_RUN)
+    limits = ARGUMENTS.by_name.keys() - {"gpus"}  # which says what is run, and not how much it may take
     fields = {key: node for key, node in entry.fields.items() if key not in limits}
     fields["gpu"] = replace(entry.node, value=gpu, written=gpu)
     new, mistakes = replace(entry.node, value=value, written=str(value)), Mistakes()

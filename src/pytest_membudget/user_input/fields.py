@@ -83,16 +83,11 @@ def _kind_of(hint: Any, example: int) -> Kind:
     return FLAG if hint is bool else whole(example=example)
 
 
-def table_of(
-    described_class: type,
-    what: str,
-    also_called: Mapping[str, str] | None = None,
-    gone: Mapping[str, str] | None = None,
-) -> Table:
+def table_of(described_class: type, what: str, also_called: Mapping[str, str] | None = None) -> Table:
     """The table of a dataclass's ``described`` fields; see ``Table``."""
     own = {one.name: one.metadata.get(_FIELD) for one in dataclasses.fields(described_class)}
     fields = tuple(dataclasses.replace(one, name=name) for name, one in own.items() if one is not None)
-    return Table(fields, what=what, also_called=also_called or {}, gone=gone or {})
+    return Table(fields, what=what, also_called=also_called or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +104,6 @@ class Table:
     """What messages call one of its fields."""
     also_called: Mapping[str, str] = field(default_factory=dict)
     """Fields with their names in other tools, separated by spaces: for hints only, they are not accepted."""
-    gone: Mapping[str, str] = field(default_factory=dict)
-    """Names of earlier versions, and what to write instead."""
     by_name: Mapping[str, Field] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -168,8 +161,6 @@ def read_fields(
 
 def unknown_field(table: Table, name: str, prefix: str = "") -> str:
     """The message for a key that is no field of ``table``."""
-    if name in table.gone:
-        return f"there is no {table.what} {prefix}{name} any more; {table.gone[name]}"
     for own, others in table.also_called.items():
         if name in others.split():
             return f"there is no {table.what} {prefix}{name}; did you mean {prefix}{own}?"
