@@ -258,6 +258,13 @@ def test_without_cudnn_a_convolution_is_refused_with_the_command_that_brings_it(
     assert "cuDNN's own library, which plans this, is not here: run `membudget install-torch`" in done.stderr
 
 
+def test_without_cudnn_a_test_that_catches_the_error_is_given_the_command_too(cuda_build, build_alone):
+    """PyTorch creates a handle first, which asks cuDNN's library what the test has not asked."""
+    words = said(cuda_build, "own.cudnnCreate(ctypes.byref(ctypes.c_void_p()))", torch=build_alone)
+
+    assert " ".join(words) == "0 cuDNN (not installed: `membudget install-torch` brings it)"
+
+
 @pytest.mark.parametrize(("version", "expected"), [("92000", ["92000"]), ("0", ["0", "cudnnGetVersion"])])
 def test_a_cudnn_of_which_not_even_the_version_is_known_is_named(cuda_build, build_alone, version, expected):
     """By its version PyTorch chooses whether cuDNN computes attention, which takes other memory."""

@@ -46,7 +46,7 @@ void *cudnn_real(const char *name) {
     void *function = find(name);
     if (function)
         return function;
-    stand_in_refuse("libcudnn", name);
+    note_refused("cuDNN (not installed: `membudget install-torch` brings it)");
     return (void *)not_here;
 }
 
