@@ -17,7 +17,7 @@ from pytest_membudget.worker.server.concurrent_runs import ConcurrentRuns
 class Served:
     """An ``ConcurrentRuns`` at one end of two pipes; ``bodies`` by key are what its children run."""
 
-    def __init__(self, bodies, most=2, free=float("inf"), timeout=20):
+    def __init__(self, bodies, most=2, free=float("inf"), timeout=20, ended=lambda key: None):
         own_read, their_write = os.pipe()
         their_read, own_write = os.pipe()
         self.session = Channel(own_read, own_write)
@@ -29,9 +29,11 @@ class Served:
             body = bodies[task.request.key]
             return body if isinstance(body, Answer) else Child(body, timeout, self.session)
 
-        self.served = ConcurrentRuns(
-            self.channel, most, start, lambda task: self.ended.append(task.request.key), lambda: free
-        )
+        def end(task):
+            self.ended.append(task.request.key)
+            ended(task.request.key)
+
+        self.served = ConcurrentRuns(self.channel, most, start, end, lambda: free)
 
     def run(self, keys, *, close_after=None):
         """What it says of ``keys``, all asked at once: each with its answer, in the order of their ends."""
@@ -61,16 +63,26 @@ def traced(seconds=0.0):
     return body
 
 
-def test_two_run_at_once_and_answer_when_they_end():
-    served = Served({"slow": traced(0.6), "quick": traced(0.1), "third": traced(0.1)})
-    began = time.monotonic()
+def comes(path):
+    """Wait for it, as long as the time limit of a child lets it."""
+    while not path.exists():
+        time.sleep(0.01)
+
+
+def test_two_run_at_once_and_answer_when_they_end(tmp_path):
+    def slow():
+        comes(tmp_path / "third")
+        return Answer(TRACED)
+
+    bodies = {"slow": slow, "quick": traced(), "third": traced()}
+    served = Served(bodies, ended=lambda key: (tmp_path / key).touch())
 
     said = served.run(["slow", "quick", "third"])
 
     assert [*said] == ["quick", "third", "slow"]
     assert served.started == ["slow", "quick", "third"]
     assert served.ended == ["quick", "third", "slow"]
-    assert time.monotonic() - began < 20
+    assert {one.outcome for one in said.values()} == {TRACED}
 
 
 def test_one_at_a_time_answers_in_order():
@@ -89,17 +101,20 @@ def test_where_memory_is_short_one_runs_at_a_time():
 
 def test_what_fails_next_to_others_is_run_again_alone(tmp_path):
     """It fails as long as the other is there: of a lock, a port, a file."""
-    lock = tmp_path / "lock"
+    lock, tried = tmp_path / "lock", tmp_path / "tried"
 
     def holds():
         lock.touch()
-        time.sleep(0.5)
+        comes(tried)
         lock.unlink()
         return Answer(TRACED)
 
     def needs():
-        time.sleep(0.2)
-        return Answer("error" if lock.exists() else TRACED, raised=True)
+        if tried.exists():
+            return Answer("error" if lock.exists() else TRACED, raised=True)
+        comes(lock)
+        tried.touch()
+        return Answer("error", raised=True)
 
     served = Served({"holds": holds, "needs": needs})
     said = served.run(["holds", "needs"])

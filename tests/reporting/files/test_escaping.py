@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_membudget.json_object import visible
@@ -19,6 +19,8 @@ from pytest_membudget.reporting.files.escaping import (
 
 RAW = st.text(st.sampled_from("ab1 |`\\<>&*_[]()!#@:,/.~-\r\n\"'$%{}=+日"), max_size=40)
 TEXTS = RAW.map(visible)
+#: A busy machine takes any time for one example.
+no_deadline = settings(deadline=None)
 
 
 def rendered(text):
@@ -44,6 +46,7 @@ def flat(text):
     return " ".join(text.split())
 
 
+@no_deadline
 @given(TEXTS)
 def test_inline_code_is_the_text_and_nothing_else(text):
     shown = flat(text)
@@ -51,6 +54,7 @@ def test_inline_code_is_the_text_and_nothing_else(text):
     assert code_in(html) == ([shown] if shown else [], "<p>before  after</p>\n")
 
 
+@no_deadline
 @given(TEXTS, TEXTS)
 def test_a_row_of_a_table_keeps_its_cells(first, second):
     table = f"| a | b |\n| :-- | :-- |\n| {markdown_code(first)} | {markdown_code(second)} |"
@@ -61,6 +65,7 @@ def test_a_row_of_a_table_keeps_its_cells(first, second):
     assert rest.count("<tr>") == 2
 
 
+@no_deadline
 @given(TEXTS)
 def test_code_inside_html_is_the_text(text):
     html = rendered(f"<details><summary>x {html_code(text)}</summary>\n\ny\n\n</details>")
@@ -71,6 +76,7 @@ def test_code_inside_html_is_the_text(text):
 
 @example("a\n```\nb")
 @example("`````\n~~~\n````")
+@no_deadline
 @given(st.text(st.sampled_from("a`~\n <>#"), max_size=60))
 def test_nothing_ends_a_block_but_its_own_fence(text):
     html = rendered(f"{markdown_block(text)}\n\nafter")
@@ -80,6 +86,7 @@ def test_nothing_ends_a_block_but_its_own_fence(text):
 
 @example("a,b=c:d", "x\n::error::y")
 @example("100%3A%2C", "100%25%0A%0D")
+@no_deadline
 @given(RAW, RAW)
 def test_a_workflow_command_is_read_back_by_the_runners_rules(title, message):
     line = f"::error title={command_property(title)}::{command_data(message)}"
@@ -94,6 +101,7 @@ def test_a_workflow_command_is_read_back_by_the_runners_rules(title, message):
     assert data.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%") == message
 
 
+@no_deadline
 @given(RAW)
 def test_nothing_ends_a_script_element_but_its_end(text):
     written = script_json({"a</script><!--": text})
