@@ -20,6 +20,19 @@ CAUSAL = {
     "GPT2": GPT2,
     "GPTNeoX": {**ENCODER, "use_cache": False},
     "OPT": {**SIZES, "ffn_dim": 1536, "word_embed_proj_dim": 512, "use_cache": False},
+    "Qwen2": {**DECODER, "use_sliding_window": True, "sliding_window": 256},
+    "Gemma": {**DECODER, "head_dim": 64},
+    "Phi": DECODER,
+    "StableLm": DECODER,
+    "Cohere": DECODER,
+    "Qwen2Moe": {**DECODER, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 512},
+    "Bloom": {"vocab_size": 16000, "hidden_size": 512, "n_layer": 2, "n_head": 8},
+    "Falcon": {**SIZES, "use_cache": False},
+    "GPTBigCode": GPT2,
+    "BioGpt": ENCODER,
+    "XGLM": {"vocab_size": 16000, "d_model": 512, "ffn_dim": 1536, "num_layers": 2, "attention_heads": 8},
+    "CodeGen": {**GPT2, "rotary_dim": 32},
+    "Mpt": {"vocab_size": 16000, "d_model": 512, "n_layers": 2, "n_heads": 8},
 }
 MASKED = {"Bert": ENCODER, "DistilBert": DISTILBERT, "ModernBert": {**ENCODER, "pad_token_id": 0}}
 IMAGES = {"ViT": {"num_hidden_layers": 4}, "Swin": {}, "Dinov2": {"num_hidden_layers": 4}}
