@@ -296,6 +296,12 @@ def test_outputs_that_are_named_keep_nothing_from_being_kept(observed):
     assert observed.changed(kept) is None
 
 
+def test_outputs_may_be_written_by_a_path_that_goes_up(observed):
+    (observed.folder / "jobs").mkdir()
+
+    observed.kept(WRITES.replace("runs", "jobs/../runs"), outputs=["runs"])
+
+
 def test_what_an_earlier_run_left_in_the_outputs_counts_where_it_is_read(observed):
     observed.write("runs/checkpoint.pt", "1")
     kept = observed.kept("os.path.exists('runs') and open('runs/checkpoint.pt').read()", outputs=["runs"])

@@ -134,7 +134,7 @@ class Observer:
 
     def _keep(self, kind: str, path: str, *, opens: bool = False) -> None:
         """Record the state of ``path`` before its first read; of outputs, of what is opened alone."""
-        is_output = not opens and is_below(path, self._outputs)
+        is_output = not opens and is_below(os.path.normpath(path), self._outputs)
         if f"{kind}:{path}" not in self._paths and not is_output and not self._is_left_out(path):
             self._paths[f"{kind}:{path}"] = self._states.of(kind, path)
 
@@ -165,7 +165,7 @@ class Observer:
             self._opens(path_of(path), flags)
 
     def _opens(self, path: str | None, flags: int) -> None:
-        is_output = path is not None and is_below(path, self._outputs)
+        is_output = path is not None and is_below(os.path.normpath(path), self._outputs)
         if flags & os.O_CREAT and flags & os.O_EXCL:
             self._create(path)
         elif flags & os.O_TRUNC:
