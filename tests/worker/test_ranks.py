@@ -23,6 +23,7 @@ from pytest_membudget.worker.ranks.launch_ranks import measure_ranks
 from tests.warm_python import workers_environment
 
 DEVICE = """
+    from pytest_membudget.components import METRICS
     from pytest_membudget.devices import contract
     from pytest_membudget.memory_report import MemoryReport
 
