@@ -48,6 +48,14 @@ def below(size):
     take(300)
     torch.empty(size, dtype=torch.uint8, device="cuda")
 
+def replicated(steps, reads):
+    model = nn.parallel.DistributedDataParallel(nn.Linear(1024, 1024, bias=False).cuda())
+    for _ in range(steps):
+        loss = model(torch.randn(8, 1024, device="cuda")).sum()
+        loss.backward()
+        if reads:
+            print(loss.item())
+
 def send(server):
     server.accept()[0].sendall(f"{time.time_ns() % 2**28}".encode())
 
@@ -217,6 +225,13 @@ BEHIND = {
         "kept = take(16 if stream.record_event().query() else 128)"
     ),
 }
+#: What buckets take in the runs, in MiB: the first is as large as all gradients, and is made anew. The
+#: streams of collectives may be behind.
+REPLICAS = {
+    "one_backward": ([4, 4], "replicated(1, False)"),
+    "two_backwards": ([4, 4, 8], "replicated(2, False)"),
+    "two_backwards_of_a_loss_that_is_read": ([4, 4, 4, 4, 8], "replicated(2, True)"),
+}
 OTHERS = {
     "a_library_that_makes_a_name": (
         "with tempfile.TemporaryFile(), tempfile.TemporaryDirectory():\n    take(8)"
@@ -225,12 +240,13 @@ OTHERS = {
     "what_is_said": "with pytest_membudget.assume(value=True):\n    take_if((numbers() > 0).any())",
 }
 BODIES = source(
-    {name: body for name, (_, body) in (LARGEST | AGREED | GUARDED | DRAWN | OUTSIDE).items()}
+    {name: body for name, (_, body) in (LARGEST | AGREED | GUARDED | DRAWN | OUTSIDE | REPLICAS).items()}
     | BELOW
     | BEHIND
     | OTHERS,
     HEAD,
-    marks=dict.fromkeys(BEHIND, "behind") | {"ranks": "pytest.mark.mem_budget(gib=1, gpus=2)"},
+    marks=dict.fromkeys(BEHIND, "behind")
+    | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)"),
     arguments={"training": "tmp_path", "a_fifo": "tmp_path"},
 )
 
@@ -292,6 +308,16 @@ def test_a_guard_against_numbers_that_a_healthy_run_has_not_is_no_caveat(run, na
     assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
     assert GUARDED[name][0] * MIB <= one["peak"]["allocated"] < (GUARDED[name][0] + 1) * MIB
     assert min(one["variants"]) < MIB
+
+
+@pytest.mark.parametrize("name", REPLICAS)
+def test_when_nccls_watchdog_looks_is_no_caveat_and_the_figure_the_largest(run, name):
+    one, sizes = estimate(run, name), REPLICAS[name][0]
+    peak, most = one["peak"]["allocated_bytes"], max(sizes)
+
+    assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
+    assert one["components"]["collectives"] == most * MIB
+    assert [peak - size for size in one["variants"]] == [(most - size) * MIB for size in sizes[1:]]
 
 
 def test_the_seconds_are_those_of_the_run_that_takes_most(run):

@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.caveats import DEPENDS, HOW, READ, SIZE_READ, WORST_CASE, Caveat
 from pytest_membudget.components import METRICS
 from pytest_membudget.memory_report import HeldMemory, MemoryReport
-from pytest_membudget.results.answer import Answer, Request
+from pytest_membudget.results.answer import BOUNDS, BUCKETS, Answer, Request
 from pytest_membudget.worker.client.variants import ask_with_variants
 
 MIB = 2**20
@@ -61,6 +61,12 @@ def of_sizes(sizes, *caveats, other):
     return [traced(size, *caveats, unknown=("data", other)) for size in sizes]
 
 
+def with_buckets(*sizes, what=LOSS, read=("data", "numbers")):
+    """Runs of a test with a DistributedDataParallel that has made its buckets anew."""
+    caveats = (what, METHOD) if read else (METHOD,)
+    return [traced(size, *caveats, unknown=(*read, BUCKETS)) for size in sizes]
+
+
 #: The answers in their order; MiB, causes of caveats, and how many are asked for.
 RUNS = {
     "a test that read nothing": ([traced(4, METHOD, unknown=())], 4, [HOW], 1),
@@ -89,6 +95,17 @@ RUNS = {
         of_sizes((4, 4, 4, 2), LOSS, other="numbers"), 4, [], 4
     ),
     "where they raise, it has too": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(3)], 4, [], 4),
+    "buckets that NCCL lets go of late are no caveat": (
+        with_buckets(4, 4, 4, 4, 9, read=()), 9, [HOW], 2
+    ),
+    "nor is what was read by their figure": (with_buckets(4, 4, 4, 4, 9), 9, [HOW], 5),
+    "what was read is one by its own": (with_buckets(4, 6, 4, 4, 9), 9, [DEPENDS, HOW], 5),
+    "a bound stays one": (
+        with_buckets(9, 9, 4, 4, 12, what=MASK, read=("data", BOUNDS)), 12, [WORST_CASE, HOW], 4
+    ),
+    "they have a figure, or are one": (
+        [*with_buckets(4, 4, 4, 4), Answer("error", "the worker was lost")], 4, [DEPENDS, DEPENDS, HOW], 5
+    ),
     "but not after it took more": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(5)], 4, [DEPENDS], 4),
 }  # fmt: skip
 

@@ -32,8 +32,11 @@ UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
 STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
+BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
 #: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero.
 ODD_NUMBERS: Final = 3
+#: The same: as 0, but the watchdog lets go of them a step later.
+LATE_WATCHDOG: Final = 4
 #: Of ``Request.steady``: all lines.
 EVERYWHERE: Final = "*"
 
@@ -62,7 +65,7 @@ class Request(JsonObject):
     change: str | None = None
     """The name of a change that is tried."""
     variant: int = 0
-    """How what nobody knows is answered: 0 as is plausible, 1, 2 and ``ODD_NUMBERS`` otherwise."""
+    """How what nobody knows is answered: 0 as is plausible, 1, 2 and the above otherwise."""
     steady: tuple[str, ...] = ()
     """Lines at which it is answered as is plausible all the same, as ``file:line``, or ``EVERYWHERE``."""
 

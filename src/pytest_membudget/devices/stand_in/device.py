@@ -115,7 +115,8 @@ class StandInDevice(RecordedDevice):
 
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure."""
-        return [*self._values.unknown(), *self._libraries.asked(), *self._draws.drawn()]
+        own = [*self._values.unknown(), *self._libraries.asked(), *self._draws.drawn()]
+        return [*own, *(self._ranks.unknown() if self._ranks is not None else ())]
 
     def sizes(self) -> dict[int, int]:
         """After a test in which numbers were read: the sizes of its allocations."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,10 @@ from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
 from ...results.answer import (
     BOUNDS,
+    BUCKETS,
     EVERYWHERE,
     FAILED,
+    LATE_WATCHDOG,
     NUMBERS,
     ODD_NUMBERS,
     UNIT_DRAWS,
@@ -39,39 +41,51 @@ def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -
     No further run where values of other ranks are still to come. One that raises has come to an end that a
     run may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
     raises too, one has all plausible answers, and other draws. Odd numbers may end what a healthy run does:
-    their run counts only where it takes more.
+    their run counts only where it takes more. So does that of a late watchdog, and is no caveat: no test can
+    say when it looks.
     """
     first = known or ask(request)
-    following = variants_of(request, first)
+    following = {one.variant: one for one in variants_of(request, first)}
     if not following:
         return first
-    others = [ask(following[0])]
-    has_raised = others[0].outcome == FAILED and others[0].raised
-    if has_raised or any(one.variant == 2 for one in following):
-        steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
-        others.append(ask(replace(request, variant=2, steady=steady, snapshot=None)))
+    others = _others(ask, following) if 1 in following else []
     redrawn = None
-    if all(one.outcome == FAILED and one.raised for one in others) and {*first.unknown} - _OF_READS:
+    if others and all(map(_has_raised, others)) and {*first.unknown} - {*_OF_READS, BUCKETS}:
         redrawn = ask(replace(request, variant=1, steady=(EVERYWHERE,), snapshot=None))
-    odd = ask(following[-1]) if following[-1].variant == ODD_NUMBERS else None
-    return _together(_Compared(first, others, redrawn, odd))
+    odd, late = (ask(following[one]) if one in following else None for one in (ODD_NUMBERS, LATE_WATCHDOG))
+    return _together(_Compared(first, others, redrawn, odd, late))
+
+
+def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
+    others = [ask(following[1])]
+    has_raised = _has_raised(others[0])
+    if has_raised or 2 in following:
+        steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
+        others.append(ask(replace(following[1], variant=2, steady=steady)))
+    return others
+
+
+def _has_raised(answer: Answer) -> bool:
+    return answer.outcome == FAILED and answer.raised
 
 
 def following_variant(request: Request, first: Answer) -> Request | None:
     """The run after ``request``'s, whose answer is ``first``; None if nothing was unknown."""
-    has_failed = first.outcome == FAILED and not first.raised
-    if request.variant or not first.unknown or first.unheard or has_failed:
-        return None
-    return replace(request, variant=1, snapshot=None)
+    return next(iter(variants_of(request, first)), None)
 
 
 def variants_of(request: Request, first: Answer) -> list[Request]:
     """The runs after ``request``'s, whose answer is ``first``, if none of them raises."""
-    following = following_variant(request, first)
-    if following is None:
+    if request.variant or first.unheard or (first.outcome == FAILED and not first.raised):
         return []
-    further = {2: not _OF_TWO_ENDS.isdisjoint(first.unknown), ODD_NUMBERS: NUMBERS in first.unknown}
-    return [following, *(replace(following, variant=one) for one, is_asked in further.items() if is_asked)]
+    unknown = {*first.unknown}
+    further = {
+        1: bool(unknown - {BUCKETS}),
+        2: not unknown.isdisjoint(_OF_TWO_ENDS),
+        ODD_NUMBERS: NUMBERS in unknown,
+        LATE_WATCHDOG: BUCKETS in unknown,
+    }
+    return [replace(request, variant=one, snapshot=None) for one, is_asked in further.items() if is_asked]
 
 
 def _together(compared: _Compared) -> Answer:
@@ -113,19 +127,19 @@ class _Compared:
     """The run with plausible answers and other draws; None where it is not needed."""
     odd: Answer | None
     """The run with odd numbers; None where none was read."""
+    late: Answer | None
+    """The run with a late watchdog; None where there are no buckets that it lets go of."""
 
     @property
     def runs(self) -> list[Answer]:
         """In the order in which they ran."""
-        return [self.first, *self.others, *(one for one in (self.redrawn, self.odd) if one is not None)]
+        further = (self.redrawn, self.odd, self.late)
+        return [self.first, *self.others, *(one for one in further if one is not None)]
 
     @property
     def most(self) -> Answer:
-        """The one that takes most of those with a figure; the first if none has one."""
-        with_figures = [one for one in self.runs if one.has_figure and one.report is not None]
-        return max(
-            with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)), default=self.first
-        )
+        """The one whose report is the test's."""
+        return _most(self.runs)
 
     def caveats(self) -> Iterator[Caveat]:
         """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
@@ -146,17 +160,22 @@ class _Compared:
             elif one.cause in _READS and self._have_own_sizes():
                 yield replace(one, cause=SIZE_READ)
             elif one.cause is WORST_CASE and (not differ or any(differ)):
-                yield one if self.most is self.first else self._depending(one.text)
+                is_largest = _most([one for one in self.runs if one is not self.late]) is self.first
+                yield one if is_largest else self._depending(one.text)
         if others_differ or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
-            yield from (self._depending(what) for what in self.first.unknown if what not in _OF_READS)
+            known = {*_OF_READS, BUCKETS}
+            yield from (self._depending(what) for what in self.first.unknown if what not in known)
+        if self.late is not None and not self.late.has_figure:
+            yield self._depending(BUCKETS)
         yield from (one for one in self.most.report.caveats if one.cause not in _VARIED)
 
     def _differs(self, one: Answer) -> bool:
         return not one.has_figure or _figures(one) != _figures(self.first)
 
     def _odd_takes_more(self) -> bool:
+        others = [one for one in self.runs if one is not self.odd and one is not self.late]
         return self.odd is not None and any(
-            size(self.odd) > max(map(size, self.runs[:-1])) for size in (_peak_bytes, _host_bytes)
+            size(self.odd) > max(map(size, others)) for size in (_peak_bytes, _host_bytes)
         )
 
     def _depends_on_reads(self, differ: Sequence[bool]) -> bool | None:
@@ -186,6 +205,14 @@ class _Compared:
         least, most = gib_text(min(sizes)), gib_text(max(sizes))
         ends = f"{least} to {most}" if least != most else f"{most} too"
         return Caveat(DEPENDS, f"{text}; with other answers the figure is {ends}")
+
+
+def _most(runs: Sequence[Answer]) -> Answer:
+    """The one that takes most of those with a figure; the first if none has one."""
+    with_figures = [one for one in runs if one.has_figure and one.report is not None]
+    return max(
+        with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)), default=runs[0]
+    )
 
 
 def _own(runs: Sequence[Answer], parts: Callable[[Answer], set[Any]]) -> list[bool]:

@@ -1,10 +1,17 @@
 """DistributedDataParallel and ZeRO-1 on one rank. All sizes by hand."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
 from small_models import LAYER, LAYERS, MIB, WIDTH, layers, train
 from torch.nn.parallel import DistributedDataParallel
+
+from pytest_membudget.devices.stand_in.values.variants import VARIANT
+from pytest_membudget.devices.torch_parts import torch_release
+from pytest_membudget.results.answer import LATE_WATCHDOG
 
 WHOLE = LAYERS * LAYER
 
@@ -31,6 +38,39 @@ def test_gradients_that_are_views_of_their_buckets_are_counted_once(trace):
     traced = trace(replicated, {"gradient_as_bucket_view": True}, world_size=2)
 
     assert traced.has(gradients=WHOLE, collectives=0)
+
+
+def replicated_with_a_late_watchdog(settings, ends):
+    VARIANT.begin(LATE_WATCHDOG, ())
+    replicated(settings)
+    if ends:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_first_bucket_of_all_gradients_may_be_there_for_a_step_more(trace, ends):
+    legacy = {"TORCH_DIST_USE_NCCL2": "0"}
+    traced = trace(replicated_with_a_late_watchdog, {}, ends, world_size=2, environ=legacy)
+
+    parts = {"parameters": WHOLE, "gradients": WHOLE, "optimizer_states": 2 * WHOLE}
+    assert traced.has(**parts, collectives=2 * WHOLE)
+
+
+@pytest.mark.skipif(torch_release() >= (2, 15), reason="a workspace of cuBLAS goes at once")
+@pytest.mark.parametrize(("variant", "size"), [(0, 1_914_148_864), (LATE_WATCHDOG, 2_115_598_336)])
+def test_both_runs_on_an_h100_are_those_of_the_two_ends(trace, variant, size):
+    """benchmarks/measured: the step ``ddp``, bare, and measured; torch 2.11 adds a bias by cuBLASLt."""
+    biases = MIB if torch_release() < (2, 12) else 0
+
+    assert trace(the_step, variant, gpu="H100-80GB").allocated == size - MIB + biases
+
+
+def the_step(variant):
+    sys.path.insert(0, str(Path(__file__).parents[4]))
+    from benchmarks.steps.features import distributed_data_parallel
+
+    VARIANT.begin(variant, ())
+    distributed_data_parallel(rows=4096, bucket_view=False)
 
 
 def bucket_sizes(settings):

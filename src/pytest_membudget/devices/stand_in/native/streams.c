@@ -169,6 +169,8 @@ RUNTIME(cudaEventSynchronize, cuEventSynchronize, (void *event), event)
 
 static int query(void *event, void *caller) {
     int error = check_event(event);
+    if (!error && watchdog_is_late(&((struct event *)event)->mark))
+        return NOT_READY;
     if (error || !may_find_behind(caller) || !mark_may_be_behind(&((struct event *)event)->mark))
         return error;
     return other_answer(BEHIND) ? NOT_READY : SUCCESS;

@@ -36,6 +36,9 @@ void host_waited_for_device(int device);
 int mark_may_be_behind(struct mark *mark);
 int stream_may_be_behind(struct stream *stream);
 
+/* Whether the watchdog of process groups, which looks every 100 ms, has not looked yet: `stand_in_delay_watchdog`. */
+int watchdog_is_late(struct mark *mark);
+
 /* Whether code at this address may find work behind: PyTorch's allocator of cards' memory, and Python. Its allocator of
    pinned memory and the watchdog of process groups find all work done. */
 int may_find_behind(void *address);

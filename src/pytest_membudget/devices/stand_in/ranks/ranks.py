@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from ....caveats import Caveat
+from ....results.answer import BUCKETS
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
 from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
@@ -21,7 +22,7 @@ from .numbers import RankNumbers
 from .objects import install_objects
 from .pipelines import install_pipelines, install_schedules
 from .process_groups import ProcessGroups
-from .reducers import install_reducers
+from .reducers import Reducers
 from .torch_parts import PARTS
 
 
@@ -51,6 +52,7 @@ class StandInRanks:
         self._note_collective = note_collective
         self._see_gradient = see_gradient
         self._process_groups = ProcessGroups(self.place)
+        self._reducers = Reducers()
         self._collectives = Collectives(source, note_collective, numbers, self._broadcasts, quiet)
 
     @property
@@ -68,7 +70,7 @@ class StandInRanks:
         torch.cuda.set_device(self.place.local_rank)
         self._collectives.install()
         install_gathered(self._note_collective, self._see_gradient)
-        install_reducers()
+        self._reducers.install()
         install_objects(self._broadcasts)
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)
@@ -94,6 +96,10 @@ class StandInRanks:
     def taken(self) -> str:
         """What was taken for all that other ranks send, as text."""
         return self._broadcasts.taken()
+
+    def unknown(self) -> list[str]:
+        """Why this rank may take more in another run."""
+        return [BUCKETS] if self._reducers.were_renewed else []
 
     def has_met(self) -> bool:
         """Whether the test has asked for a process group, or for a collective."""

@@ -1,31 +1,66 @@
 """DistributedDataParallel's buckets, which ProcessGroupNCCL's watchdog lets go of a while after their use.
 
-Up to torch 2.14 it looks ten times a second (``kWatchdogThreadSleepMillis``, ProcessGroupNCCL.cpp, 2.13). A
-step on a card takes longer than that; here it takes less, and whether the first buckets are still there when
-the second ones are made would be left to chance.
+Up to torch 2.14 it looks ten times a second (``kWatchdogThreadSleepMillis``, ProcessGroupNCCL.cpp, 2.13), and
+the next collective frees what it has found done. A card may be done with a step before it looks, or long
+after: here it looks before buckets are made anew, or, in the variant ``LATE_WATCHDOG``, in the step after.
+Both were measured (docs/accuracy.md).
 """
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from ..values.variants import VARIANT
 
-def install_reducers() -> None:
-    """Let buckets be made anew only once the watchdog has let go of what is done."""
-    own: Any = dist
-    kind = own.Reducer
-    rebuild = kind._rebuild_buckets
 
-    def rebuild_buckets(reducer: Any) -> Any:
-        for group in tuple(c10d._world.pg_map):
-            if _is_watched(group):
-                group._wait_for_pending_works()
-        return rebuild(reducer)
+class Reducers:
+    """Says when the watchdog looks. Installed once in a process."""
 
-    kind._rebuild_buckets = rebuild_buckets
+    def __init__(self) -> None:
+        #: whether any has made its buckets anew
+        self.were_renewed = False
+        self._renewed: WeakSet[Any] = WeakSet()
+        self._delay_watchdog = ctypes.CDLL(None).stand_in_delay_watchdog
+
+    def install(self) -> None:
+        """From here on."""
+        own: Any = dist
+        rebuild = own.Reducer._rebuild_buckets
+
+        def rebuild_buckets(reducer: Any) -> Any:
+            if VARIANT.has_late_watchdog and reducer not in self._renewed:
+                self._delay_watchdog(True)
+            else:
+                _wait_for_watchdogs()
+            if is_new := rebuild(reducer):
+                self.were_renewed = True
+                self._renewed.add(reducer)
+            return is_new
+
+        own.Reducer._rebuild_buckets = rebuild_buckets
+        for name in ("_wait_for_pending_works", "shutdown"):
+            setattr(own.ProcessGroup, name, self._looking(getattr(own.ProcessGroup, name)))
+
+    def _looking(self, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """``wait``, which waits for the watchdog."""
+
+        def looking(group: Any) -> Any:
+            self._delay_watchdog(False)
+            return wait(group)
+
+        return looking
+
+
+def _wait_for_watchdogs() -> None:
+    for group in tuple(c10d._world.pg_map):
+        if _is_watched(group):
+            group._wait_for_pending_works()
 
 
 def _is_watched(group: Any) -> bool:
