@@ -16,7 +16,7 @@ from ..errors import MembudgetError, UnsupportedTorch
 from ..hardware.gpus import find_gpu
 from .processes import flush_output, leave
 from .protocol import FAILED, Channel, Message, Start
-from .server.session_options import flush_each_line, keep_garbage, leave_aside_imported
+from .server.session_options import flush_each_line, keep_garbage
 
 if TYPE_CHECKING:
     from ..cache.observer import Observer
@@ -118,7 +118,6 @@ def _run_session(channel: Channel, start: Start, prepared: Prepared) -> int:
 
         kind = RankPlugin
     plugin = kind(channel, prepared.device, start, prepared.observer)
-    leave_aside_imported()
     status = pytest.main([*start.args], plugins=[plugin])
     if not plugin.served:
         reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"

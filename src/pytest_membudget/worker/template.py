@@ -7,7 +7,6 @@ the session starts that worker without it.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -17,7 +16,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NoReturn
 
@@ -60,14 +59,10 @@ def main(read_fd: int, write_fd: int) -> None:
 
 def _is_asked(session: Channel, listener: socket.socket) -> bool:
     """Wait until somebody comes to the ``listener``; whether that was before the session has ended."""
-    return session.read_fd not in _ready([session.read_fd, listener.fileno()], None)
-
-
-def _ready(descriptors: Sequence[int], seconds: float | None) -> list[int]:
     with selectors.DefaultSelector() as selector:
-        for descriptor in descriptors:
-            selector.register(descriptor, selectors.EVENT_READ)
-        return [key.fd for key, _ in selector.select(seconds)]
+        selector.register(session.read_fd, selectors.EVENT_READ)
+        selector.register(listener, selectors.EVENT_READ)
+        return session.read_fd not in [key.fd for key, _ in selector.select()]
 
 
 class _Template:
@@ -90,9 +85,7 @@ class _Template:
         self._names = sorted({name.partition(".")[0] for name in sys.modules})
 
     def serve(self) -> None:
-        """Serve requests until the session ends; what torch has left is garbage, if there is time for it."""
-        if not _ready([self._listener.fileno()], 0):
-            gc.collect()
+        """Serve requests until the session ends."""
         while _is_asked(self._session, self._listener):
             self._answer(self._listener.accept()[0])
 

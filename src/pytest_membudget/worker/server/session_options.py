@@ -39,8 +39,6 @@ _OFF: dict[str, Any] = {
 }
 #: When Python collects garbage.
 _THRESHOLDS = gc.get_threshold()
-#: All generations but the oldest; Python 3.14 has no such collection.
-_YOUNG = 1 if sys.version_info < (3, 14) else 2
 
 
 def keep_garbage() -> None:
@@ -48,23 +46,11 @@ def keep_garbage() -> None:
     gc.set_threshold(0)
 
 
-def leave_aside_imported() -> None:
-    """Count what is there now as old: only Python's next collection of all looks at it again."""
-    if not gc.get_freeze_count():  # else somebody keeps objects from it
-        gc.freeze()
-        gc.unfreeze()
-
-
 def collect_garbage() -> None:
-    """Undo ``keep_garbage``, unless an import has set what it wants.
-
-    Garbage that was made since ``leave_aside_imported`` is gone, so that no test file's holds memory: a
-    collection of all, at most of what torch's import has left, takes longer than a small test.
-    """
+    """Undo ``keep_garbage``, unless an import has set what it wants."""
     if not gc.get_threshold()[0]:
         gc.set_threshold(*_THRESHOLDS)
-        gc.collect(_YOUNG)
-        leave_aside_imported()
+        gc.collect()
 
 
 def disable_side_effects(option: Any, scratch: str) -> None:
