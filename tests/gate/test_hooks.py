@@ -108,14 +108,14 @@ def test_a_budget_that_was_held_to_nothing_is_named_as_one(run, name):
 def test_a_mark_that_cannot_be_used_fails_its_own_test_with_place_value_and_remedy(run):
     """What each argument takes is in ``tests/budgets/test_marker.py``."""
     text = run.text("test_malformed")
-    assert text.startswith(f"test_budgets.py:{run.rows['test_malformed']['line']}: ")
+    assert text.startswith(f"{run.rows['test_malformed']['location']}: ")
     assert "mem_budget(gib=0)" in text.splitlines()[0]
     assert "write a finite number of GiB above 0, as in gib=40" in text
 
 
 @pytest.mark.parametrize("name", ["test_awkward", "test_endless"])
 def test_a_value_that_cannot_be_worked_with_fails_its_own_test(run, name):
-    assert run.text(name).startswith(f"test_budgets.py:{run.rows[name]['line']}: ")
+    assert run.text(name).startswith(f"{run.rows[name]['location']}: ")
     assert "write" in run.text(name)
 
 

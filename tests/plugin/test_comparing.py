@@ -415,7 +415,7 @@ def test_without_a_base_the_growth_of_others_is_counted_as_not_compared(plain):
 def stored(folder, compare, plain, kept):
     report = copy.deepcopy(plain.report)
     rows = {row["nodeid"].partition("::")[2]: row for row in report["tests"]}
-    peak = {f"{name}_bytes": MIB for name in ("allocated", "active", "reserved", "device")}
+    peak = dict.fromkeys(("allocated", "reserved", "device"), MIB)
     rows["test_steady"]["estimates"][0].update(
         peak=peak, components={"inputs": MIB}, holders=[], timeline=None
     )

@@ -313,16 +313,16 @@ def test_a_guard_against_numbers_that_a_healthy_run_has_not_is_no_caveat(run, na
 @pytest.mark.parametrize("name", REPLICAS)
 def test_when_nccls_watchdog_looks_is_no_caveat_and_the_figure_the_largest(run, name):
     one, sizes = estimate(run, name), REPLICAS[name][0]
-    peak, most = one["peak"]["allocated_bytes"], max(sizes)
+    peak, most = one["peak"]["allocated"], max(sizes)
 
     assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
     assert one["components"]["collectives"] == most * MIB
     assert [peak - size for size in one["variants"]] == [(most - size) * MIB for size in sizes[1:]]
 
 
-def test_the_seconds_are_those_of_the_run_that_takes_most(run):
-    """The second of two."""
-    assert 2 <= estimate(run, "two_seconds")["seconds"] < 4
+def test_the_seconds_are_those_of_all_runs(run):
+    assert len(estimate(run, "two_seconds")["variants"]) == 1
+    assert estimate(run, "two_seconds")["seconds"] >= 2 * 2
 
 
 def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run):

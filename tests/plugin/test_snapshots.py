@@ -196,7 +196,7 @@ def test_the_largest_sum_of_segments_is_the_reported_peak(run):
         reserved = alive_over_time(
             trace_of(run, name), ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
         )
-        assert max(reserved) == peak_of(run, name)["reserved_bytes"]
+        assert max(reserved) == peak_of(run, name)["reserved"]
 
 
 def test_the_largest_sum_of_requests_is_the_reported_peak_but_for_rounding(run):
@@ -215,8 +215,8 @@ def test_the_trace_played_again_gives_the_reported_peaks_and_state(run):
         history = history_in(snapshot_of(run, name), 0)
         played = play(history)
         assert {
-            "allocated_bytes": played.peak_allocated_bytes,
-            "reserved_bytes": played.peak_reserved_bytes,
+            "allocated": played.peak_allocated_bytes,
+            "reserved": played.peak_reserved_bytes,
         }.items() <= peak_of(run, name).items()
         assert played.blocks == last_blocks(history)
 
