@@ -439,7 +439,7 @@ def test_what_is_installed_in_another_version_than_at_a_stored_report_is_the_hea
 
     assert f"grown with {change}: takes" in stored.message("test_steady")
     assert f"installed since the base: {change}" in stored.summary
-    assert comparison(stored, "test_same")["distributions"] == []
+    assert comparison(stored, "test_same")["distributions"] == {}
 
 
 # When it goes wrong
