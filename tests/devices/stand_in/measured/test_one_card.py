@@ -77,7 +77,7 @@ def test_what_is_measured_passes(run):
 
     assert run.outcomes["test_two_steps"] == "passed", run.out
     assert (estimate["kind"], estimate["device"]) == ("traced", "stand-in")
-    assert (measured["kind"], measured["device"]) == ("measured", "cuda")
+    assert (measured["kind"], measured["device"]) == ("measured", "NVIDIA A100-SXM4-80GB")
     assert run.rows["test_two_steps"]["measurements"][0]["device"] == "NVIDIA A100-SXM4-80GB"
 
 
