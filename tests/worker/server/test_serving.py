@@ -32,7 +32,11 @@ def test_what_a_recipe_imports_is_imported_once_and_the_recipe_runs_as_a_program
 
 @pytest.mark.slow
 def test_what_compiles_is_imported_once_where_a_test_has_compiled_and_initializes_no_driver(tmp_path):
-    words = [sys.executable, "-c", COMPILER, str(tmp_path / "none"), str(tmp_path)]
+    """Each test has a folder of its own, also one that compiles nothing."""
+    plain, compiled = tmp_path / "plain", tmp_path / "compiled"
+    (plain / "of_a_test").mkdir(parents=True)
+    (compiled / "of_a_test" / "fxgraph").mkdir(parents=True)
+    words = [sys.executable, "-c", COMPILER, str(tmp_path / "none"), str(plain), str(compiled)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
 
-    assert done.stdout.split() == ["False", "True", "False"]
+    assert done.stdout.split() == ["False", "False", "True", "False"]
