@@ -36,6 +36,8 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.cuda.memory", "_set_memory_metadata", "what the step was doing when memory was allocated"),
     ("torch.cuda.memory", "_snapshot", "the allocator's history"),
     ("torch.library", "get_kernel", "PyTorch's own kernels, to be followed"),
+    ("torch.library", "_impls", "which of PyTorch's own kernels are in Python"),
+    ("torch.utils._python_dispatch", "_disable_current_modes", "calling a kernel in Python inside a mode"),
 )
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ...tracking.roles.computed import Computed, See
 
@@ -98,16 +99,35 @@ def argument(
     return args[position] if len(args) > position else kwargs.get(name, default)
 
 
+def kernel_of(name: str, key: Any = _KEY) -> Kernel:
+    """The kernel that the operator called ``name`` has for ``key`` now, to be called with dispatch keys.
+
+    One in Python, as ``torch._native`` has for ``bmm`` (2.13), is not what runs where a mode is on: the
+    function registered last does, which is ours (``PythonKernelHolder``, csrc/utils/python_dispatch.cpp).
+    """
+    call = torch.library.get_kernel(name, key).call_boxed
+    if f"{name.replace('::', '/')}/{key.name}" not in torch.library._impls:
+        return cast(Kernel, call)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not torch._C._len_torch_dispatch_stack():
+            return call(*args, **kwargs)
+        with _disable_current_modes():
+            return call(*args, **kwargs)
+
+    return run
+
+
 def original_kernel(name: str, operator: Any) -> Kernel:
     """The kernel that ``operator``, called ``name``, has for CUDA now."""
-    return partial(taking_numbers(torch.library.get_kernel(name, _KEY), operator), _CUDA)
+    return partial(taking_numbers(kernel_of(name), operator), _CUDA)
 
 
-def taking_numbers(kernel: Any, operator: Any) -> Kernel:
-    """A call of ``kernel``, one of ``operator``'s, with dispatch keys and with what the dispatcher passes."""
-    positions, call = tensor_positions(operator), kernel.call_boxed
+def taking_numbers(call: Kernel, operator: Any) -> Kernel:
+    """``call`` of a kernel of ``operator`` with what the dispatcher passes."""
+    positions = tensor_positions(operator)
     if not takes_numbers(positions):
-        return cast(Kernel, call)
+        return call
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
         if _making.is_on:  # a number's tensor: nobody uses what the product gives
@@ -119,7 +139,7 @@ def taking_numbers(kernel: Any, operator: Any) -> Kernel:
 
 def kernel_for_tensors(name: str) -> Kernel:
     """The same, for arguments ``with_tensors``."""
-    return partial(torch.library.get_kernel(name, _KEY).call_boxed, _CUDA)
+    return partial(kernel_of(name), _CUDA)
 
 
 def takes_numbers(positions: Sequence[int]) -> bool:

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 MIB = 2**20
 
@@ -70,6 +71,23 @@ def inside_fake_tensors():
 
 def test_fake_tensors_never_come_here(trace):
     assert trace(inside_fake_tensors).value == ["FakeTensor", "cuda:0", [3]]
+
+
+class Passing(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **kwargs or {})
+
+
+def product_where_a_mode_is_on_but_not_asked():
+    ones = torch.ones(2, 16, 16, device="cuda")
+    torch.bmm(ones, ones)  # cuBLAS's workspace
+    with Passing(), torch._C._DisableTorchDispatch():  # as where inductor times kernels
+        return peak_of(lambda: torch.bmm(ones, ones))
+
+
+def test_a_kernel_that_pytorch_has_in_python_is_called_inside_a_mode(trace):
+    """With Triton, that of ``bmm`` is ``torch._native``'s (2.13)."""
+    assert trace(product_where_a_mode_is_on_but_not_asked).value == 2 * 16 * 16 * 4
 
 
 def equal():

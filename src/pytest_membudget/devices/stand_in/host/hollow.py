@@ -214,7 +214,7 @@ def _operator(name: str) -> Any:
 def kernel_of(name: str) -> Kernel:
     """PyTorch's own kernel for host tensors of the operator ``name`` in ``aten``."""
     kernel = torch.library.get_kernel(f"aten::{name}", torch._C.DispatchKey.CPU)
-    return taking_numbers(kernel, _operator(name))
+    return taking_numbers(kernel.call_boxed, _operator(name))
 
 
 def _returned(operator: Any, targets: list[Any]) -> Any:
