@@ -277,6 +277,37 @@ def test_a_process_whose_reads_are_unknown_is_not_kept(observed, command):
         observed.kept(f"subprocess.run({command}, capture_output=True)")
 
 
+#: As Triton calls ptxas, which writes next to a temporary file.
+TRITON = """
+import sysconfig
+exec(compile('''
+def make():
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx", delete=False) as file:
+        file.write("1")
+    subprocess.run(["./ptxas", file.name, file.name + ".o"], close_fds=False, check=True)
+    assert open(file.name + ".o").read() == "1" and os.remove(file.name + ".o") is None
+''', sysconfig.get_path("purelib") + "/FOLDER/compiler.py", "exec"))
+make()
+"""
+
+
+@pytest.mark.parametrize("folder", ["triton/backends/nvidia", "torch/_inductor"])
+def test_what_a_compiler_of_kernels_starts_depends_on_the_program(observed, folder):
+    observed.write("ptxas", '#!/bin/sh\ncp "$1" "$2"\n').chmod(0o755)
+    kept = observed.kept(TRITON.replace("FOLDER", folder))
+    assert observed.changed(kept) is None
+
+    observed.write("ptxas", '#!/bin/sh\nexec cp "$1" "$2"\n')
+    assert observed.changed(kept) == "{root}/ptxas"
+
+
+def test_other_libraries_processes_are_not_compilers(observed):
+    observed.write("ptxas", '#!/bin/sh\ncp "$1" "$2"\n').chmod(0o755)
+
+    with pytest.raises(NotCacheable, match=r"subprocess\.Popen"):
+        observed.kept(TRITON.replace("FOLDER", "not_triton"))
+
+
 WRITES = """
 folder = Path("runs") / str(len(os.listdir("runs")) if os.path.isdir("runs") else 0)
 os.makedirs(folder, exist_ok=True)

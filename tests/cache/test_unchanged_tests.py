@@ -116,8 +116,8 @@ def kept(tmp_path_factory, cache_in):
 
 
 @pytest.fixture
-def project(pytester, monkeypatch, kept, warm_processes):
-    """A checkout whose test was estimated, in another one with the same content."""
+def project(request, pytester, monkeypatch, kept, warm_processes):
+    """A checkout of the module's files, whose test was estimated in another one with the same content."""
     find_stand_in()  # before there is another cache, where it would be built again
     monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(kept))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others' plugins are half of the time
@@ -127,7 +127,7 @@ def project(pytester, monkeypatch, kept, warm_processes):
     for name, value in OUTER.items():  # as in the process that workers are copies of
         monkeypatch.setenv(name, value) if value is not None else monkeypatch.delenv(name)
     project = Project(pytester, monkeypatch)
-    for name, text in FILES.items():
+    for name, text in request.module.FILES.items():
         project.write(name, text)
     if not list(kept.glob("estimates-*")):
         row = project.run()["test_size"]

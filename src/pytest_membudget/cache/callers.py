@@ -16,11 +16,14 @@ from .paths import PACKAGE, installed_folders, is_below
 
 TEST, PYTEST, PLUGIN, IMPORT = "test", "pytest", "this plugin", "import"
 _USER, _LIBRARY, _STANDARD, _MADE, _PASSING = "user", "library", "standard library", "made", "passing on"
+_BELOW = (_STANDARD, _PASSING)
 _HERE = os.path.dirname(os.path.abspath(__file__))
 #: What passes on what others request: this package, and what opens files of tensors for libraries.
 _PASSING_ON = (_HERE, os.path.join(PACKAGE, "devices", "stand_in", "saving"))
 #: What finds modules and distributions.
 _SEARCHES = ("importlib/metadata", "assertion/rewrite.py")
+#: Compilers of kernels: what their tools make follows from the code and from the versions that are installed.
+_COMPILERS = ("-packages/triton/", "-packages/torch/_inductor/")
 #: Functions of the standard library that pass on to their callers what they have found.
 _HANDING_ON = ("stat", "lstat", "samefile", "_stat")
 
@@ -48,13 +51,19 @@ class Callers:
         for code in _codes():
             kind = self._kind(code.co_filename)
             is_pytests = is_pytests or kind == PYTEST
-            if kind not in (PYTEST, _STANDARD, _PASSING):
+            if kind not in (PYTEST, *_BELOW):
                 break
             if kind == _STANDARD and not function and code.co_name not in _HANDING_ON:
                 function = code.co_name
         if is_pytests and kind not in (_USER, _MADE):
             return PYTEST, function
         return (kind if kind in (PLUGIN, IMPORT) else TEST), function
+
+    def compiles(self) -> bool:
+        """Whether a compiler of kernels asks: Triton or inductor, through the standard library at most."""
+        files = (code.co_filename for code in _codes())
+        first = next((file for file in files if self._kind(file) not in _BELOW), "")
+        return self._kind(first) == _LIBRARY and any(folder in first for folder in _COMPILERS)
 
     def is_installations(self, *, in_test: bool) -> bool:
         """Whether a library calls because it is imported, or a plugin at the start of the session.

@@ -32,6 +32,8 @@ _TYPE_ONLY = (
     "copymode", "exists", "is_dir", "is_file", "is_symlink", "isdir", "isfile", "isjunction", "islink",
     "lexists", "realpath", "updatecache",
 )  # fmt: skip
+#: The functions of ``subprocess`` that start a process, for which it has an event.
+_OF_SUBPROCESS = ("_execute_child", "_posix_spawn")
 #: Files that pytest looks for and that can change a test.
 _PYTEST_LOOKS_FOR = ("conftest.py", "__init__.py")
 
@@ -66,7 +68,8 @@ class Observer:
         handlers: dict[str, Callable[..., object] | None] = {
             "open": self._opened,
             LOOK: self._looked,
-            START: self._started,
+            START: partial(self._started, "multiprocessing"),
+            "os.posix_spawn": partial(self._started, "os.posix_spawn"),
             "subprocess.Popen": self._runs,
             "os.listdir": self._listed,
             "os.scandir": partial(self._listed, has_status=True),
@@ -78,7 +81,8 @@ class Observer:
             "os.truncate": lambda path, length: self._see("state", path_of(path)),
             "ctypes.dlopen": self._loaded,
             "import": lambda module, path, *_: self._see("state", path_of(path)),
-            "tempfile.mkstemp": lambda path: self._makes(path_of(path)),
+            # Triton's ptxas writes what it makes of such a file next to it
+            "tempfile.mkstemp": lambda path: self._made.update((str(path_of(path)), f"{path_of(path)}.o")),
             "tempfile.mkdtemp": lambda path: self._makes(path_of(path)),
         }
 
@@ -224,9 +228,9 @@ class Observer:
             else:
                 self._keep("state", folder)
 
-    def _started(self, *_: Any) -> None:
-        if self._callers.asking()[1] != "_execute_child":  # of ``subprocess``, which has an event
-            self._lost("multiprocessing")
+    def _started(self, event: str, *_: Any) -> None:
+        if self._callers.asking()[1] not in _OF_SUBPROCESS:
+            self._lost(event)
 
     def _runs(self, program: Any, given: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
         variables = os.environ if environment is None else environment
@@ -237,7 +241,7 @@ class Observer:
         is_missing = words[:1] == [os.fsdecode(program or "")] and not os.path.exists(places[-1])
         if words and path is not None and commands.asks_git(words, variables):
             self._keep("git", path)
-        elif not words or not (is_missing or commands.asks_program(words)):
+        elif not words or not (is_missing or commands.asks_program(words) or self._callers.compiles()):
             self._lost("subprocess.Popen")
             return
         for name in commands.reads(words):
