@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ..hardware.machines import Machine
-from ..memory_report import MemoryReport
+from ..memory_report import Holder, MemoryReport
 from ..units import GIB, bytes_of_gib, gib_text
 from .budget import Budget
 
@@ -46,44 +47,97 @@ class Verdict:
     """Of several ranks, the one that decides the verdict."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a budget, and what is taken of it."""
+
+    argument: str
+    """The mark's."""
+    of: str
+    """Of which memory: ``activations``; empty for the budget's metric."""
+    limit_bytes: int
+    report: MemoryReport
+    """Of the rank that takes most of it."""
+    bytes: int
+    """What it takes; of host memory what the machine holds."""
+
+    @property
+    def excess_bytes(self) -> int:
+        """How much is over the limit; 0 or less if it is within."""
+        return self.bytes - self.limit_bytes
+
+    @property
+    def holders(self) -> Sequence[Holder]:
+        """Who holds that memory."""
+        if self.argument == "components":
+            return [row for row in self.report.holders if row.component == self.of]
+        report = {"held_gib": self.report.held, "host_gib": self.report.host}.get(self.argument, self.report)
+        return report.holders if report is not None else ()
+
+
+def parts_of(
+    budget: Budget, reports: Sequence[MemoryReport], host_bytes: int | None = None
+) -> Iterator[Part]:
+    """The parts of ``budget``, in the order in which they decide; ``host_bytes``: of the fullest machine."""
+
+    def part(argument: str, of: str, limit_bytes: int, taken: Callable[[MemoryReport], int]) -> Part:
+        worst = max(reports, key=taken)
+        return Part(argument, of, limit_bytes, worst, taken(worst))
+
+    if budget.limit_bytes is not None:
+        yield part("gib", "", budget.limit_bytes, _peak_bytes)
+    for name, gib in budget.components.items():
+        yield part("components", name, bytes_of_gib(gib), partial(_component_bytes, name))
+    if budget.held_gib is not None:
+        held = "what is held when the body ends"
+        yield part("held_gib", held, bytes_of_gib(budget.held_gib), lambda report: report.held_bytes or 0)
+    if budget.host_gib is not None and host_bytes is not None:
+        fullest = part("host_gib", "host memory", bytes_of_gib(budget.host_gib), _host_bytes)
+        yield replace(fullest, bytes=host_bytes)
+
+
+def _peak_bytes(report: MemoryReport) -> int:
+    return report.peak_bytes
+
+
+def _component_bytes(name: str, report: MemoryReport) -> int:
+    return report.components.get(name, 0)
+
+
+def _host_bytes(report: MemoryReport) -> int:
+    return report.host.peak_bytes if report.host is not None else 0
+
+
 def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None = None) -> Verdict:
     """Compare every report with ``budget``, and ``machine`` with its ``host_gib``; the worst decides.
 
     No report, or one in which nothing was allocated, is an error: a budget that checked nothing never passes.
     Without a limit the verdict is ``unset``.
     """
-    limit_bytes = budget.limit_bytes
     unchecked = _unchecked(budget, reports, machine)
     if unchecked is not None:
         return Verdict(ERROR, unchecked)
-    worst = max(reports, key=lambda report: report.peak_bytes)
-    others = (budget.host_gib, budget.held_gib, budget.components or None)
-    if limit_bytes is None and all(limit is None for limit in others):
+    worst = max(reports, key=_peak_bytes)
+    host_bytes = machine.host_bytes if machine is not None else None
+    parts = [*parts_of(budget, reports, host_bytes)]
+    if not parts:
         return _of_rank(budget, worst, UNSET, _unset_text(budget, worst))
-    if limit_bytes is not None and worst.peak_bytes > limit_bytes:
-        excess = gib_text(worst.peak_bytes - limit_bytes)
-        reason = f"{excess} over its budget of {_limit_text(budget, limit_bytes)}"
-        return _of_rank(budget, worst, OVER, reason)
-    over = _component_over(budget, reports) or _held_over(budget, reports) or _host_over(budget, machine)
-    return over or _undecided(budget, reports, machine) or _within(budget, worst, limit_bytes, machine)
+    over = next((part for part in parts if part.excess_bytes > 0), None)
+    if over is not None:
+        return _of_part(budget, over, OVER, _over_text(budget, over, machine))
+    return _undecided(budget, reports, host_bytes) or _within(budget, parts)
 
 
-def _undecided(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None) -> Verdict | None:
+def _undecided(budget: Budget, reports: Sequence[MemoryReport], host_bytes: int | None) -> Verdict | None:
     """The first part of ``budget`` that a report keeps to, and with its margin does not."""
     for report in sorted(reports, key=lambda one: one.bound_bytes(one.peak_bytes), reverse=True):
-        limits = [(report.metric, report.peak_bytes, budget.limit_bytes)]
-        limits += [
-            (name, report.components[name], bytes_of_gib(gib)) for name, gib in budget.components.items()
-        ]
-        if budget.host_gib is not None and machine is not None:
-            limits.append(("host memory", machine.host_bytes, bytes_of_gib(budget.host_gib)))
-        for name, size_bytes, limit_bytes in limits:
-            most_bytes = report.bound_bytes(size_bytes)
-            if limit_bytes is not None and most_bytes > limit_bytes:
+        for part in parts_of(budget, [report], host_bytes):
+            most_bytes = report.bound_bytes(part.bytes)
+            if most_bytes > part.limit_bytes:
                 margin = f"up to {gib_text(most_bytes)} with its margin of {report.margin:.0%}"
-                between = f"its budget of {gib_text(limit_bytes)} is between"
-                reason = f"{name} {gib_text(size_bytes)}, {margin}: {between}"
-                return _of_rank(budget, report, UNDECIDED, reason)
+                between = f"its budget of {gib_text(part.limit_bytes)} is between"
+                reason = f"{part.of or report.metric} {gib_text(part.bytes)}, {margin}: {between}"
+                return _of_part(budget, part, UNDECIDED, reason)
     return None
 
 
@@ -124,56 +178,39 @@ def _unset_text(budget: Budget, worst: MemoryReport) -> str:
     )
 
 
-def _component_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | None:
-    """The first component over its budget, on the rank where it is largest."""
-    for component, gib in budget.components.items():
-        worst = max(reports, key=lambda report: report.components[component])
-        excess_bytes = worst.components[component] - bytes_of_gib(gib)
-        if excess_bytes > 0:
-            reason = f"{component} {gib_text(excess_bytes)} over their budget of {gib:g} GiB"
-            return _of_rank(budget, worst, OVER, reason)
-    return None
-
-
-def _held_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | None:
-    """What is held when the body has ended is over its budget, on the rank that holds most."""
-    if budget.held_gib is None:
-        return None
-    worst = max(reports, key=lambda report: report.held_bytes or 0)
-    held_bytes, limit_bytes = worst.held_bytes or 0, bytes_of_gib(budget.held_gib)
-    if held_bytes <= limit_bytes:
-        return None
-    held = f"{gib_text(held_bytes)} still held when the body ends"
-    excess = gib_text(held_bytes - limit_bytes)
-    reason = f"{held}, {excess} over its budget of {budget.held_gib:g} GiB"
-    return _of_rank(budget, worst, OVER, reason)
-
-
-def _host_over(budget: Budget, machine: Machine | None) -> Verdict | None:
-    if budget.host_gib is None or machine is None:
-        return None
-    excess_bytes = machine.host_bytes - bytes_of_gib(budget.host_gib)
-    if excess_bytes <= 0:
-        return None
-    reason = f"host memory {gib_text(excess_bytes)} over its budget of {budget.host_gib:g} GiB a machine"
-    if machine.last_rank > machine.first_rank:
+def _over_text(budget: Budget, part: Part, machine: Machine | None) -> str:
+    excess, limit = gib_text(part.excess_bytes), _limit_text(budget, part)
+    if part.argument == "components":
+        return f"{part.of} {excess} over their budget of {limit}"
+    over = f"{excess} over its budget of {limit}"
+    if part.argument == "held_gib":
+        return f"{gib_text(part.bytes)} still held when the body ends, {over}"
+    if part.argument == "host_gib" and machine is not None and machine.last_rank > machine.first_rank:
         ranks = f"ranks {machine.first_rank} to {machine.last_rank}"
-        reason += f": {ranks} of one hold {gib_text(machine.host_bytes)} together"
-    return Verdict(OVER, reason)
+        over += f": {ranks} of one hold {gib_text(part.bytes)} together"
+    return f"{part.of} {over}".strip()
 
 
-def _within(budget: Budget, worst: MemoryReport, limit_bytes: int | None, machine: Machine | None) -> Verdict:
-    host = ""
-    if budget.host_gib is not None and machine is not None:
-        share = machine.host_bytes / bytes_of_gib(budget.host_gib)
-        host = f"host memory {share:.0%} of its budget of {budget.host_gib:g} GiB a machine"
-    if limit_bytes is not None:
-        share = worst.peak_bytes / limit_bytes
-        text = f"{share:.0%} of its budget of {_limit_text(budget, limit_bytes)}"
-        return _of_rank(budget, worst, WITHIN, f"{text}; {host}" if host else text)
-    components = "all components within their budgets" if budget.components else ""
-    held = "what is held within its budget" if budget.held_gib is not None else ""
-    return Verdict(WITHIN, "; ".join(filter(None, (components, held, host))))
+def _within(budget: Budget, parts: Sequence[Part]) -> Verdict:
+    """With the shares of the metric's budget and the machine's; without the former, what else is within."""
+    texts = {
+        "components": "all components within their budgets",
+        "held_gib": "what is held within its budget",
+    }
+    for part in parts:
+        if part.argument in ("gib", "host_gib"):
+            share = f"{part.bytes / part.limit_bytes:.0%} of its budget of {_limit_text(budget, part)}"
+            texts[part.argument] = f"{part.of} {share}".strip()
+    is_of_metric = parts[0].argument == "gib"
+    left_out = ("components", "held_gib") if is_of_metric else ()
+    said = dict.fromkeys(part.argument for part in parts if part.argument not in left_out)
+    reason = "; ".join(texts[argument] for argument in said)
+    return _of_part(budget, parts[0], WITHIN, reason) if is_of_metric else Verdict(WITHIN, reason)
+
+
+def _of_part(budget: Budget, part: Part, name: str, reason: str) -> Verdict:
+    is_of_rank = part.argument != "host_gib"
+    return _of_rank(budget, part.report, name, reason) if is_of_rank else Verdict(name, reason)
 
 
 def _of_rank(budget: Budget, report: MemoryReport, name: str, reason: str) -> Verdict:
@@ -182,7 +219,7 @@ def _of_rank(budget: Budget, report: MemoryReport, name: str, reason: str) -> Ve
     return Verdict(name, f"rank {report.rank} of {budget.gpus}: {reason}", report.rank)
 
 
-def _limit_text(budget: Budget, limit_bytes: int) -> str:
-    if budget.gib is not None:
-        return f"{budget.gib:g} GiB"
-    return f"{limit_bytes / GIB:.2f} GiB, what {budget.gpu} can hold"
+def _limit_text(budget: Budget, part: Part) -> str:
+    if part.argument == "gib" and budget.gib is None:
+        return f"{part.limit_bytes / GIB:.2f} GiB, what {budget.gpu} can hold"
+    return f"{part.limit_bytes / GIB:g} GiB{' a machine' if part.argument == 'host_gib' else ''}"

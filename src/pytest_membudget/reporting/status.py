@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, suggested_gib
+from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, Part, suggested_gib
 from ..results.comparison import (
     GROWN,
     LOCK_FILE,
@@ -24,7 +24,7 @@ from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, changes_text
 from .document import Document
-from .over import Over, over_of
+from .over import enough, over_of
 
 #: The question at a test that takes under 1% of its budget.
 SMALL: Final = "is it what you train?"
@@ -72,7 +72,7 @@ class ReportedTest:
         return max(0, (self.peak_bytes or 0) - limit) if limit is not None else 0
 
     @property
-    def over(self) -> Over | None:
+    def over(self) -> Part | None:
         """What is over its budget; None if nothing is."""
         return over_of(self.result)
 
@@ -158,9 +158,9 @@ class ReportedTest:
             return f"Set a limit: write {result.limit_to_write}."
         if status == SHRUNK:
             gib = result.budget.gib if result.budget is not None else None
-            enough = suggested_gib(self.peak_bytes or 0)
-            pair = result.syntax.pair.format("gib", f"{enough:g}")
-            return f"The budget can be tightened to {pair}." if gib is not None and 0 < enough < gib else ""
+            least = suggested_gib(self.peak_bytes or 0)
+            pair = result.syntax.pair.format("gib", f"{least:g}")
+            return f"The budget can be tightened to {pair}." if gib is not None and 0 < least < gib else ""
         if (self.level, self.word) == _GROWN_TOO_MUCH:
             allowing = f"a larger max_growth, or an entry in {LOCK_FILE} with until"
             return f"Undo the growth{self._place(code)}, or allow it: {allowing}."
@@ -171,12 +171,12 @@ class ReportedTest:
         over, budget = self.over, self.result.budget
         if over is None:
             return ""
-        name, value = over.write
         is_card = not over.of and (budget is None or budget.gib is None)
         syntax = self.result.syntax
-        limit = self.result.limit_to_write if not over.of else syntax.pair.format(name, syntax.text(value))
+        value = syntax.text(enough(self.result, over))
+        limit = self.result.limit_to_write if not over.of else syntax.pair.format(over.argument, value)
         larger = "name a larger card" if is_card else f"write {limit}"
-        off = " ".join(filter(None, (f"Take {gib_text(over.bytes)} off", over.of)))
+        off = " ".join(filter(None, (f"Take {gib_text(over.excess_bytes)} off", over.of)))
         return f"{off}{self._place(code)}, or {larger}."
 
     def _place(self, code: Code) -> str:
@@ -187,7 +187,7 @@ class ReportedTest:
         """The causes, the largest first: changes since the base, else who holds what is over, or the peak."""
         figure, over = self.result.figure, self.over
         holders = figure.holders if figure is not None else ()
-        found = self.result.findings or (over.rows if over is not None else holders)
+        found = self.result.findings or (over.holders if over is not None else holders)
         return list(found[:most])
 
 

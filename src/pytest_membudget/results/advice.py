@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from ..budgets.budget import Budget
+from ..budgets.verdict import parts_of
 from ..components import (
     ACTIVATIONS,
     CACHED,
@@ -20,7 +21,6 @@ from ..components import (
 )
 from ..json_object import JsonObject
 from ..memory_report import MemoryReport
-from ..units import bytes_of_gib
 
 #: Trials that save less than this share of the excess over the budget are not listed.
 _LEAST_SHARE: Final = 0.01
@@ -58,12 +58,9 @@ def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Excess 
     capacity_bytes = budget.capacity_bytes
     if ran_out and capacity_bytes is not None:
         return Excess(None, capacity_bytes)
-    limit_bytes = budget.limit_bytes
-    if limit_bytes is not None and report.peak_bytes > limit_bytes:
-        return Excess(None, limit_bytes)
-    for component, gib in budget.components.items():
-        if report.components.get(component, 0) > bytes_of_gib(gib):
-            return Excess(component, bytes_of_gib(gib))
+    for part in parts_of(budget, [report]):
+        if part.excess_bytes > 0 and part.argument != "held_gib":
+            return Excess(part.of or None, part.limit_bytes)
     return None
 
 

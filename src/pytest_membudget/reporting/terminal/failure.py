@@ -75,8 +75,8 @@ def _figures(row: TestResult, width: int) -> list[str]:
             held = gib_text(row.host_bytes)
             lines += ["", f"Host memory of the machine that holds most of it, all its ranks: {held}"]
         over = over_of(row)
-        if over is not None and over.write[0] == "components":
-            lines += _holders(over.rows, width, f"What holds {over.of}:")
+        if over is not None and over.argument == "components":
+            lines += _holders(over.holders, width, f"What holds {over.of}:")
         else:
             lines += _holders(estimate.holders, width)
         if estimate.host is not None and _is_about_host(row):
