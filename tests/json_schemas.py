@@ -27,7 +27,7 @@ from pytest_membudget.reporting.document import SCHEMA_VERSION, Document
 from pytest_membudget.results.comparison import LockEntry
 from pytest_membudget.scenarios.parts import GRID
 from pytest_membudget.scenarios.schema import BUDGET, NOT_IN_DEFAULTS, SCRIPT
-from pytest_membudget.user_input.fields import Field, Table, table_of
+from pytest_membudget.user_input.fields import Field, Table, fields_of
 from pytest_membudget.user_input.kinds import Value
 
 FOLDER = Path(pytest_membudget.__file__).with_name("schemas")
@@ -74,7 +74,7 @@ def scenario_schema() -> dict[str, Any]:
 
 def lock_schema() -> dict[str, Any]:
     """Of ``membudget.lock.yaml``: an entry was recorded, or is written by hand until a day."""
-    entry = schema_of(table_of(LockEntry, "key"))
+    entry = schema_of(Table(fields_of(LockEntry), what="key"))
     recorded, by_hand = ["bytes", *lock_file.FACTS, "components"], ["bytes", "until", "reason"]
     return {
         **_DRAFT,

@@ -51,7 +51,7 @@ def test_the_defaults_of_marks_are_the_card_the_metric_and_the_growth():
 def test_a_growth_that_cannot_be_read_is_refused_with_what_to_write(pyproject, value):
     write_table(pyproject, f"max_growth = {json.dumps(value)}")
     text = refusal_of(pyproject)
-    assert text.startswith(f"{pyproject}:2: [tool.membudget] max_growth = {value!r}: ")
+    assert text.startswith(f"{pyproject}:1: [tool.membudget] max_growth = {value!r}: ")
     assert "'2% + 64 MiB'" in text
 
 
@@ -59,7 +59,7 @@ def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproje
     write_table(pyproject, 'metrics = "device"')
     text = refusal_of(pyproject)
     assert text == (
-        f"{pyproject}:2: [tool.membudget] metrics = 'device': there is no key metrics; did you mean metric?"
+        f"{pyproject}:1: [tool.membudget] metrics = 'device': there is no key metrics; did you mean metric?"
     )
 
 
@@ -67,7 +67,7 @@ def test_an_unknown_key_unlike_any_is_refused_with_all_keys(pyproject):
     write_table(pyproject, "vram = 3")
     text = refusal_of(pyproject)
     keys = ", ".join(SETTINGS.by_name)
-    assert text == f"{pyproject}:2: [tool.membudget] vram = 3: there is no key vram; the keys are {keys}"
+    assert text == f"{pyproject}:1: [tool.membudget] vram = 3: there is no key vram; the keys are {keys}"
 
 
 @pytest.mark.parametrize("line", ['snapshots = "always"', "snapshots = true", 'snapshots = ""'])
@@ -76,11 +76,11 @@ def test_an_unknown_word_is_refused_with_those_there_are(pyproject, line):
     assert "write one of 'off', 'over', 'all'" in refusal_of(pyproject)
 
 
-def test_every_mistake_is_reported_with_its_line(pyproject):
-    write_table(pyproject, "", "timeout = 0", "metrics = 3", "tests = [3]")
+def test_every_mistake_is_reported_with_the_tables_line(pyproject):
+    write_table(pyproject, "timeout = 0", "metrics = 3", "tests = [3]")
     text = refusal_of(pyproject, gpu="potato")
     lines = [line.removeprefix(str(pyproject)) for line in text.splitlines()]
-    assert [line.partition(" ")[0] for line in lines] == ["--membudget-gpu=potato:", ":3:", ":4:", ":5:"]
+    assert [line.partition(" ")[0] for line in lines] == ["--membudget-gpu=potato:", *3 * [":1:"]]
 
 
 def test_an_unknown_card_on_the_command_line_is_refused_with_the_option(pyproject):
@@ -109,7 +109,7 @@ def test_a_timeout_that_is_no_time_is_refused(pyproject, line, shown):
     write_table(pyproject, line)
     text = refusal_of(pyproject)
     assert text == (
-        f"{pyproject}:2: [tool.membudget] timeout = {shown}: "
+        f"{pyproject}:1: [tool.membudget] timeout = {shown}: "
         "write a finite number of seconds above 0, as in timeout = 300"
     )
 

@@ -26,7 +26,7 @@ def test_a_setting_that_cannot_be_used_is_refused_with_file_key_and_remedy(sessi
     run = session_of(table(text), "--membudget", *way, report=False)
 
     assert run.status == 4
-    assert "pyproject.toml:2: [tool.membudget] " in run.err
+    assert "pyproject.toml:1: [tool.membudget] " in run.err
     assert all(part in run.err for part in said), run.err
     assert len(run.err.strip().splitlines()) == 1
     assert "INTERNALERROR" not in run.out + run.err

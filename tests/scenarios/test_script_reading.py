@@ -79,7 +79,7 @@ def test_folder_variables_and_outputs(programs, folder):
         ("script: train.py 'a", "No closing quotation; write it as for a shell"),
         ("script: [train.py]", "write a script and its arguments, as in script: train.py"),
         ("script: -m", "write a module, as in script: -m package.train"),
-        ("script: train.py\n    env: {A: b}", "there is no field env; did you mean environment?"),
+        ("script: train.py\n    env: {A: b}", "there is no field env; "),
         ("script: train.py\n    environment: {A: yes}", "A is no text; write its value in quotes"),
         ("script: train.py\n    environment: A=b", "write a table of variables"),
         ("script: train.py\n    outputs: 1", "outputs: 1: "),

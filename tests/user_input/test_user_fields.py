@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.user_input.fields import Field, Table, described, table_of
+from pytest_membudget.user_input.fields import Field, Table, described, fields_of
 from pytest_membudget.user_input.files import read_yaml
 from pytest_membudget.user_input.kinds import (
     FLAG,
@@ -33,7 +33,6 @@ TABLE = Table(
         Field("flag", FLAG, "Whether."),
     ),
     main="kind",
-    also_called={"size": "width"},
 )
 ONE_OF = Table((Field("a", whole(), "A."), Field("b", whole(), "B.")), one_of=("a", "b"))
 
@@ -117,7 +116,6 @@ def test_the_json_schema_says_the_same(node_of, kind, text, is_good):
             "f.gradient: 1: there is no key gradient in f; did you mean gradients?",
         ),
         (TABLE, "{kind: one, sise: 1}", "f.sise: 1: there is no field sise in f; did you mean size?"),
-        (TABLE, "{kind: one, width: 1}", "f.width: 1: there is no field f.width; did you mean f.size?"),
         (
             TABLE,
             "{kind: one, zzz: 1}",
@@ -175,19 +173,19 @@ def test_what_cannot_be_parsed_is_refused_with_the_parsers_message(node_of):
 
 @dataclass
 class Described:
-    size: int = described(whole(), "How much.")
-    name: str | None = described(text("x"), "Which.", None, without="the file's name")
-    flag: bool = described(FLAG, "Whether.", False)
+    size: int = described("How much.")
+    name: str | None = described("Which.", None, "the file's name", kind=text("x"))
+    flag: bool = described("Whether.", False)
     made: int = 3
 
 
 def test_the_described_fields_of_a_dataclass_are_a_table():
-    table = table_of(Described, "key")
+    table = Table(fields_of(Described), what="key")
 
     assert [(one.name, one.default, one.required) for one in table.fields] == [
         ("size", "", True),
         ("name", "the file's name", False),
-        ("flag", "False", False),
+        ("flag", "false", False),
     ]
     assert (Described(2).name, Described(2).flag) == (None, False)
 
@@ -195,7 +193,7 @@ def test_the_described_fields_of_a_dataclass_are_a_table():
 def test_a_missing_field_of_a_dataclass_is_a_mistake_with_its_meaning(node_of):
     mistakes = Mistakes()
 
-    table_of(Described, "key").read(node_of("{flag: true, nam: a}"), "f", mistakes)
+    Table(fields_of(Described), what="key").read(node_of("{flag: true, nam: a}"), "f", mistakes)
 
     assert mistakes.lines == [
         "f.yaml:1: f.nam: a: there is no key nam in f; did you mean name?",

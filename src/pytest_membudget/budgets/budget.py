@@ -13,7 +13,7 @@ from ..hardware.gpus import find_gpu
 from ..json_object import Count, JsonObject, Word
 from ..names import MARKER
 from ..units import bytes_of_gib, parse_bytes
-from ..user_input.fields import Table, described, table_of
+from ..user_input.fields import Table, described, fields_of
 from ..user_input.kinds import choice, is_text, number, number_table, parsed, whole
 
 GIB: Final = number(40, unit="GiB")
@@ -75,28 +75,32 @@ GROWTH: Final = parsed("share, size or both", _growth)
 class Budget(JsonObject):
     """The limits of one test; without any the test is estimated, and counted as ``unset``."""
 
-    gib: float | None = described(GIB, "The budget a GPU, in GiB (2**30 bytes).", None)
+    gib: float | None = described("The budget a GPU, in GiB (2**30 bytes).", None, kind=GIB)
     gpus: Count = described(
-        whole(most=_MOST_GPUS), "How many ranks the test runs as, each on its own GPU.", 1
+        "How many ranks the test runs as, each on its own GPU.", 1, kind=whole(most=_MOST_GPUS)
     )
     gpu: str | None = described(
-        CARD_NAME,
         "A card of the catalogue; without `gib` the budget is what it can hold.",
         None,
-        without="`[tool.membudget] gpu`",
+        "`[tool.membudget] gpu`",
+        kind=CARD_NAME,
     )
     host_gib: float | None = described(
-        GIB, "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.", None
+        "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.",
+        None,
+        kind=GIB,
     )
     held_gib: float | None = described(
-        GIB, "The budget of what is still allocated on a GPU when the test's body has ended, in GiB.", None
+        "The budget of what is still allocated on a GPU when the test's body has ended, in GiB.",
+        None,
+        kind=GIB,
     )
-    metric: Word = described(choice(METRICS), "Which total is held to the budget.", "allocated")
+    metric: Word = described("Which total is held to the budget.", "allocated", kind=choice(METRICS))
     components: Mapping[Word, float] = described(
-        number_table(COMPONENTS, GIB, "component"), "Budgets of single components, in GiB a GPU.", {}
+        "Budgets of single components, in GiB a GPU.", {}, kind=number_table(COMPONENTS, GIB, "component")
     )
     max_growth: str | None = described(
-        GROWTH, "What the test may grow by since the base of a comparison.", None
+        "What the test may grow by since the base of a comparison.", None, kind=GROWTH
     )
 
     @property
@@ -119,7 +123,7 @@ class Budget(JsonObject):
         return self.host_gib is None or any(limit is not None for limit in of_card)
 
 
-ARGUMENTS: Final[Table] = table_of(Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"})
+ARGUMENTS: Final[Table] = Table(fields_of(Budget), what="argument")
 
 SIGNATURE: Final = "{}(*, {})".format(
     MARKER,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..hardware.gpus import Gpu, load_gpus, normalised_name
-from ..user_input.fields import table_of
+from ..user_input.fields import Table, fields_of
 from ..user_input.nodes import Mistakes, Node
 from .settings import settings_table
 
-CARD: Final = table_of(Gpu, "field")
+CARD: Final = Table(fields_of(Gpu))
 
 
 def custom_gpus(pyproject: Path) -> str:

@@ -1,4 +1,4 @@
-"""MarkedTest: a test with a budget; its node id, its mark's file and line, its budget."""
+"""MarkedTest: a test with a budget; its node id, its file and line, its budget."""
 
 from __future__ import annotations
 

@@ -11,11 +11,10 @@ from typing import Any, Final
 from ..components import METRICS
 from ..errors import UsageMistake
 from ..names import ADVICES, AUTO, OFF, ON, SNAPSHOTS
-from ..user_input.fields import Table, described, read_fields, table_of
-from ..user_input.files import toml_nodes
-from ..user_input.kinds import FLAG, choice, list_of, number, text
+from ..user_input.fields import Table, described, fields_of, read_fields
 from ..user_input.kinds import TABLE as ANY_TABLE
-from ..user_input.nodes import TOML, Mistakes, Node, Syntax
+from ..user_input.kinds import choice, list_of, number, text
+from ..user_input.nodes import TOML, Mistakes, Node, Syntax, nodes_of
 from .budget import CARD_NAME, GROWTH
 
 if sys.version_info >= (3, 11):
@@ -36,45 +35,44 @@ class Settings:
     """The defaults of all budgets of a session, and how they are checked."""
 
     gpu: str | None = described(
-        CARD_NAME,
         "The card for budgets that name none.",
         None,
-        without=f"an {DEFAULT_GPU} is modelled, without a limit",
+        f"an {DEFAULT_GPU} is modelled, without a limit",
+        kind=CARD_NAME,
     )
-    metric: str = described(choice(METRICS), "The metric of budgets whose marks name none.", "allocated")
+    metric: str = described("The metric of budgets whose marks name none.", "allocated", kind=choice(METRICS))
     timeout: float = described(
-        number(300, unit="seconds"),
         "Seconds of processor time for the estimate of one test, and for its measurement.",
         300.0,
+        kind=number(300, unit="seconds"),
     )
     advice: str = described(
-        choice(ADVICES),
         "Whether tests over their budgets are run again with changes that may reduce memory.",
         ON,
+        kind=choice(ADVICES),
     )
-    strict: bool = described(FLAG, "Budgets that were not checked, or not all of them, are failures.", False)
+    strict: bool = described("Budgets that were not checked, or not all of them, are failures.", False)
     snapshots: str = described(
-        choice(SNAPSHOTS),
         "Of which tests `--membudget-report` also writes snapshots: of all, or of those on one GPU that are "
         "over their budgets, which are run again.",
         OFF,
+        kind=choice(SNAPSHOTS),
     )
-    gpus: Node | None = described(ANY_TABLE, "Custom GPUs, by name.", None)
+    gpus: Node | None = described("Custom GPUs, by name.", None, kind=ANY_TABLE)
     max_growth: str | None = described(
-        GROWTH, "What tests may grow by since the base, for marks that set none.", None
+        "What tests may grow by since the base, for marks that set none.", None, kind=GROWTH
     )
     tolerance: str = described(
-        GROWTH, "What tests may take more or less than their entries in the lock file.", "1%"
+        "What tests may take more or less than their entries in the lock file.", "1%", kind=GROWTH
     )
     tests: tuple[str, ...] = described(
-        list_of(text("tests/train/*")),
         "Tests that are estimated though they have no mark: files, folders or node ids, with `*` and `?`. "
         "`--membudget=all` selects every test function.",
         (),
-        without="marked tests alone",
+        "marked tests alone",
+        kind=list_of(text("tests/train/*")),
     )
     lift_cuda_skips: bool = described(
-        FLAG,
         "Skip marks of tests with budgets are evaluated where CUDA is available: guards against a missing "
         "GPU skip nothing.",
         False,
@@ -88,13 +86,13 @@ class Settings:
         return {"gpu": self.gpu, "metric": self.metric, "max_growth": self.max_growth}
 
 
-SETTINGS: Final[Table] = table_of(Settings, "key")
+SETTINGS: Final[Table] = Table(fields_of(Settings), what="key")
 
 
 def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
     """Settings from ``pyproject`` (which may be missing), overridden by ``command_line``'s values not None.
 
-    Raises ``UsageMistake`` with every mistake: the file, its line and the key, or the option.
+    Raises ``UsageMistake`` with every mistake: the file, the table's line and the key, or the option.
     """
     mistakes = Mistakes()
     table = settings_table(pyproject)
@@ -122,4 +120,6 @@ def settings_table(pyproject: Path) -> Node:
     table = tools.get("membudget", {}) if isinstance(tools, Mapping) else {}
     if not isinstance(table, Mapping):
         raise UsageMistake(f"{pyproject}: tool.membudget is {table!r}; write a table {TABLE}")
-    return toml_nodes(table, ("tool", "membudget"), text, file, _SYNTAX)
+    before, found, _ = text.partition(TABLE[:-1])
+    line = before.count("\n") + 1 if found else 1  # the table's: tomllib has no lines of keys
+    return nodes_of(table, Node(None, file, line, syntax=_SYNTAX))

@@ -198,7 +198,7 @@ class Gate:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Report a phase that was not run as passed; point the report of a failure at the mark."""
+        """Report a phase that was not run as passed; point the report of a failure at the test."""
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
         self._refuse_skip(item, call)

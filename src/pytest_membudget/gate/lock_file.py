@@ -33,7 +33,7 @@ from ..results.comparison import (
 )
 from ..results.test_result import TestResult, with_lock
 from ..units import KIB, gib_text
-from ..user_input.fields import table_of
+from ..user_input.fields import Table, fields_of
 from ..user_input.files import read_text, read_yaml
 from ..user_input.nodes import UNREADABLE, Mistakes, Node, no_such
 
@@ -45,7 +45,7 @@ _NAMED = 3
 FACTS = ("metric", "gpus", "gpu", "device", "torch")
 VERSION: Final = 1
 _KEYS: Final = ("version", "tests")
-_ENTRY: Final = table_of(LockEntry, "key")
+_ENTRY: Final = Table(fields_of(LockEntry), what="key")
 _HEAD: Final = f"""\
 # GPU memory in bytes of the tests whose marks have no `gib`; `pytest --membudget` compares with it.
 # Written by `{UPDATE_COMMAND}`. An entry with `bytes`, `until` and `reason` is written by hand.

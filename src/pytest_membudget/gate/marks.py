@@ -1,4 +1,4 @@
-"""Reads the marks of a test: its budget and their line, and whether pytest will skip it."""
+"""Reads the marks of a test: its budget, and whether pytest will skip it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ..budgets.marked_test import MarkedTest
-from ..budgets.marker import find_marker_line, read_budget
+from ..budgets.marker import read_budget
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..errors import MembudgetError
@@ -41,7 +41,8 @@ def marked_test(item: pytest.Item, settings: Settings) -> MarkedTest:
 def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
     if isinstance(item, EntryItem):
         return item.marked_test(settings.marker_defaults())
-    file, line = _place_of(item)
+    file, line, _ = item.location
+    file, line = file.replace(os.sep, "/"), (line or 0) + 1
     budget, mistake = None, ""
     marks = [(mark.args, mark.kwargs) for mark in item.iter_markers(MARKER)]
     try:
@@ -64,22 +65,6 @@ def unreadable(file: str, line: int, error: Exception) -> str:
         f"{file}:{line}: the budget could not be checked ({type(error).__name__}: {error}); "
         "write plain numbers and texts in the mark, as in mem_budget(gib=40)"
     )
-
-
-def _place_of(item: pytest.Item) -> tuple[str, int]:
-    """File and line of the closest mark of ``item``; the test's own where the mark is not in the source."""
-    try:
-        source = item.path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        source = ""
-    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
-    path = [*classes, getattr(item, "originalname", None) or item.name]
-    mark = item.get_closest_marker(MARKER)
-    found = find_marker_line(source, path, mark.kwargs if mark else {})
-    if found is not None:
-        return os.path.relpath(item.path, item.config.rootpath).replace(os.sep, "/"), found
-    file, line, _ = item.location
-    return file.replace(os.sep, "/"), (line or 0) + 1
 
 
 def skip_reason(item: pytest.Item, *, is_lifted: bool = False) -> str | None:

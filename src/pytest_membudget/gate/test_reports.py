@@ -118,7 +118,7 @@ def failure_line(report: pytest.TestReport) -> str:
 def finish_report(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, result: TestResult
 ) -> None:
-    """Point ``report`` at the mark; an xfail mark does not hide an unchecked budget."""
+    """Point ``report`` at the test; an xfail mark does not hide an unchecked budget."""
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, (BudgetExceeded, BudgetUnchecked)):
         if not may_be_expected(result):

@@ -53,20 +53,20 @@ class Gpu:
     """As reports write it, e.g. ``"H100-80GB"``."""
     properties: Properties
     total_bytes: int = described(
-        whole(example=25_282_281_472), "`torch.cuda.get_device_properties(0).total_memory`."
+        "`torch.cuda.get_device_properties(0).total_memory`.", kind=whole(example=25_282_281_472)
     )
     capability: tuple[int, int] = described(
-        several(whole(0, example=9), [9, 0]), "`torch.cuda.get_device_capability()`."
+        "`torch.cuda.get_device_capability()`.", kind=several(whole(0, example=9), [9, 0])
     )
-    multiprocessor_count: int = described(whole(example=128), "Of the same properties.")
+    multiprocessor_count: int = described("Of the same properties.", kind=whole(example=128))
     context_bytes: int = described(
-        whole(example=528_482_304),
         "What one process takes outside of PyTorch's allocator: the CUDA context.",
+        kind=whole(example=528_482_304),
     )
     context_confidence: Literal["measured", "typical"] = described(
-        choice(("measured", "typical")), "How well that is known.", "typical"
+        "How well that is known.", "typical", kind=choice(("measured", "typical"))
     )
-    aliases: tuple[str, ...] = described(list_of(text("MY-CARD")), "Other names for it.", (), without="none")
+    aliases: tuple[str, ...] = described("Other names for it.", (), "none", kind=list_of(text("MY-CARD")))
     contexts: tuple[Context, ...] = ()
     """All that was seen on this card; ``context_bytes`` is the largest of those with a recent CUDA."""
 

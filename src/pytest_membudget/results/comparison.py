@@ -185,24 +185,26 @@ def _day(written: object) -> str:
 class LockEntry(JsonObject):
     """What one test took, and what the figure was made with."""
 
-    bytes: int = described(_SIZE, "The peak of `metric`, of the rank that takes most.")
-    metric: Word | None = described(choice(METRICS), "Which total it is.", None)
+    bytes: int = described("The peak of `metric`, of the rank that takes most.", kind=_SIZE)
+    metric: Word | None = described("Which total it is.", None, kind=choice(METRICS))
     components: Mapping[Word, Difference] = described(
-        number_table(COMPONENTS, whole(-(2**63), example=1073741824), "component"),
         "They add up to `bytes`.",
         {},
+        kind=number_table(COMPONENTS, whole(-(2**63), example=1073741824), "component"),
     )
-    gpus: Count | None = described(whole(example=2), "How many ranks the test ran as.", None)
-    gpu: str | None = described(text("H100-80GB"), "The card that was modelled.", None)
-    device: str | None = described(text("stand-in"), "What it ran on; `analytic`: formulas.", None)
-    torch: str | None = described(text("2.13.0+cpu"), "The version of torch.", None)
+    gpus: Count | None = described("How many ranks the test ran as.", None, kind=whole(example=2))
+    gpu: str | None = described("The card that was modelled.", None, kind=text("H100-80GB"))
+    device: str | None = described("What it ran on; `analytic`: formulas.", None, kind=text("stand-in"))
+    torch: str | None = described("The version of torch.", None, kind=text("2.13.0+cpu"))
     held_bytes: int | None = described(
-        _SIZE, "What is still allocated when the body has ended; not there where it is not known.", None
+        "What is still allocated when the body has ended; not there where it is not known.", None, kind=_SIZE
     )
     until: str | None = described(
-        parsed("day", _day), "The last day on which the test may take `bytes`, in place of its budget.", None
+        "The last day on which the test may take `bytes`, in place of its budget.",
+        None,
+        kind=parsed("day", _day),
     )
-    reason: str | None = described(text("a new optimizer"), "Why it may, until then.", None)
+    reason: str | None = described("Why it may, until then.", None, kind=text("a new optimizer"))
 
 
 @dataclass(frozen=True, slots=True)

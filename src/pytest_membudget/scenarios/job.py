@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ..json_object import JsonObject
-from ..user_input.fields import said
+from ..user_input.fields import described
 from ..user_input.kinds import choice, list_of, number, text, whole
 
 Implementation = Literal["transformers", "torchtitan", "megatron", "plain", "formulas"]
@@ -48,13 +48,13 @@ class Model(JsonObject):
 class Precision(JsonObject):
     """Number types, and who converts between them."""
 
-    policy: Literal["pure", "autocast", "fsdp"] = said(
+    policy: Literal["pure", "autocast", "fsdp"] = described(
         "`pure`: the parameters' type. `autocast`: products in `compute`. `fsdp`: MixedPrecisionPolicy.",
         "pure",
     )
-    parameters: str = said("Of the parameters.", "bf16", kind=NUMBER_TYPE)
-    compute: str | None = said("What products run in.", None, "as `parameters`", kind=NUMBER_TYPE)
-    reduce: str | None = said("What gradients are reduced in.", None, "as `compute`", kind=NUMBER_TYPE)
+    parameters: str = described("Of the parameters.", "bf16", kind=NUMBER_TYPE)
+    compute: str | None = described("What products run in.", None, "as `parameters`", kind=NUMBER_TYPE)
+    reduce: str | None = described("What gradients are reduced in.", None, "as `compute`", kind=NUMBER_TYPE)
 
     @property
     def compute_type(self) -> str:
@@ -66,21 +66,23 @@ class Precision(JsonObject):
 class Optimizer(JsonObject):
     """How parameters are updated."""
 
-    name: str = said("The algorithm.", "adamw", kind=choice(OPTIMIZERS))
-    implementation: Literal["foreach", "fused", "loop"] | None = said(
+    name: str = described("The algorithm.", "adamw", kind=choice(OPTIMIZERS))
+    implementation: Literal["foreach", "fused", "loop"] | None = described(
         "`foreach` takes a parameter-sized list of temporaries, `fused` none, `loop` one parameter's.",
         None,
         "the optimizer's own default on CUDA: for most `foreach`",
     )
-    library: Literal["torch", "transformers", "bitsandbytes", "torchao"] = said("Whose code it is.", "torch")
-    bits: Literal[32, 8, 4] | None = said("Of an element of its states.", None, "the parameters' type")
-    is_paged: bool = said("bitsandbytes' paged states, in unified memory.", False)
-    momentum: bool = said("Of SGD and RMSprop.", False)
-    keeps_master: bool = said("A copy of the parameters in fp32.", False)
-    in_backward: bool = said(
+    library: Literal["torch", "transformers", "bitsandbytes", "torchao"] = described(
+        "Whose code it is.", "torch"
+    )
+    bits: Literal[32, 8, 4] | None = described("Of an element of its states.", None, "the parameters' type")
+    is_paged: bool = described("bitsandbytes' paged states, in unified memory.", False)
+    momentum: bool = described("Of SGD and RMSprop.", False)
+    keeps_master: bool = described("A copy of the parameters in fp32.", False)
+    in_backward: bool = described(
         "Each parameter is updated, and its gradient freed, as soon as it is there.", False
     )
-    clips_gradients: bool = said("`clip_grad_norm_` before the step.", False)
+    clips_gradients: bool = described("`clip_grad_norm_` before the step.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,43 +90,45 @@ class Adapter(JsonObject):
     """Low-rank adapters on a frozen base."""
 
     kind: Literal["lora", "qlora", "dora"]
-    rank: int = said("Rank of the adapters (`r`).", shown="", example=16)
-    targets: tuple[str, ...] = said(
+    rank: int = described("Rank of the adapters (`r`).", shown="", example=16)
+    targets: tuple[str, ...] = described(
         "Ends of the adapted linears' names, as `[q_proj, v_proj]`, or `all-linear`: all but the head.",
         shown="",
         kind=list_of(text("q_proj")),
     )
-    base: Literal["nf4", "nf4-double"] | None = said(
+    base: Literal["nf4", "nf4-double"] | None = described(
         "How frozen linears are stored; `nf4-double` has its scales quantised too.",
         None,
         "`nf4` with qlora, else the model's number type",
     )
-    casts_rest: bool = said(
+    casts_rest: bool = described(
         "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32.", False
     )
-    dropout: float = said("On the adapters' input.", 0.0, "0", kind=number(0.05, is_included=True, below=1))
+    dropout: float = described(
+        "On the adapters' input.", 0.0, "0", kind=number(0.05, is_included=True, below=1)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpointing(JsonObject):
     """What is recomputed in backward; of Megatron-LM ``selective`` is attention's core."""
 
-    mode: Literal["none", "full", "selective", "per_operator"] = said(
+    mode: Literal["none", "full", "selective", "per_operator"] = described(
         "`full`: whole layers. `selective`: every `every`-th layer. `per_operator`: all but the costly "
         "operators' results (torchtitan's `op`).",
         "none",
     )
-    every: int = said("For `selective`.", 2, example=2)
+    every: int = described("For `selective`.", 2, example=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Loss(JsonObject):
     """The head's logits and the loss; ``chunks`` as torchtune's ``num_output_chunks`` (v0.6.1)."""
 
-    kind: Literal["full", "chunked"] = said(
+    kind: Literal["full", "chunked"] = described(
         "`full`: all logits at once. `chunked`: in `chunks` pieces, one at a time.", "full"
     )
-    chunks: int = said("Of a chunked loss.", 8, example=8)
+    chunks: int = described("Of a chunked loss.", 8, example=8)
 
 
 #: Degrees whose product is the number of GPUs.
@@ -138,24 +142,24 @@ FACTORS: Final = (
 class Degrees(JsonObject):
     """Over how many GPUs each dimension goes; their product is the number of GPUs."""
 
-    data_parallel_replicate_degree: int = said("Copies of the sharded model (HSDP), or DDP's ranks.", 1)
-    data_parallel_shard_degree: int = said(
+    data_parallel_replicate_degree: int = described("Copies of the sharded model (HSDP), or DDP's ranks.", 1)
+    data_parallel_shard_degree: int = described(
         "Ranks that share out a model; -1: the GPUs that the other degrees leave.",
         1,
         "-1 where `gpus` is written (with DDP, for the replicas), else 1",
         kind=whole(example=8, also=(-1,)),
     )
-    tensor_parallel_degree: int = said("Ranks that split each layer.", 1)
-    context_parallel_degree: int = said("Ranks that split each sequence.", 1)
-    pipeline_parallel_degree: int = said("Ranks that split the layers.", 1)
-    expert_parallel_degree: int = said(
+    tensor_parallel_degree: int = described("Ranks that split each layer.", 1)
+    context_parallel_degree: int = described("Ranks that split each sequence.", 1)
+    pipeline_parallel_degree: int = described("Ranks that split the layers.", 1)
+    expert_parallel_degree: int = described(
         "Of a stage's ranks, how many share out the experts: no factor of `gpus`.", 1
     )
-    sequence_parallel: bool = said("Norms and dropouts work on their part of a sequence.", False)
-    pipeline_parallel_schedule: Literal["1F1B", "Interleaved1F1B", "GPipe"] = said(
+    sequence_parallel: bool = described("Norms and dropouts work on their part of a sequence.", False)
+    pipeline_parallel_schedule: Literal["1F1B", "Interleaved1F1B", "GPipe"] = described(
         "The order of micro-batches.", "1F1B"
     )
-    virtual_stages: int = said("Model chunks a rank, with the interleaved schedule.", 1, example=2)
+    virtual_stages: int = described("Model chunks a rank, with the interleaved schedule.", 1, example=2)
 
     @property
     def gpus(self) -> int:
@@ -167,20 +171,22 @@ class Degrees(JsonObject):
 class DataParallel(JsonObject):
     """What data-parallel ranks share out among them."""
 
-    kind: Literal["ddp", "zero1", "zero2", "zero3", "fsdp2"] = said(
+    kind: Literal["ddp", "zero1", "zero2", "zero3", "fsdp2"] = described(
         "`zero1`: torch's ZeroRedundancyOptimizer over DDP; `zero2`, `zero3`: ZeRO's paper, by formulas.",
         "fsdp2",
     )
-    reshards_after_forward: bool = said("Gathered parameters are freed between forward and backward.", True)
+    reshards_after_forward: bool = described(
+        "Gathered parameters are freed between forward and backward.", True
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Generation(JsonObject):
     """Inference: a prompt, then tokens one by one."""
 
-    prompt: int = said("Tokens of the prompt.", example=2048)
-    new_tokens: int = said("Tokens generated after it.", example=256)
-    cache: Literal["dynamic", "static"] = said(
+    prompt: int = described("Tokens of the prompt.", example=2048)
+    new_tokens: int = described("Tokens generated after it.", example=256)
+    cache: Literal["dynamic", "static"] = described(
         "The KV cache: grown by concatenation, or allocated whole.", "dynamic"
     )
 
@@ -190,13 +196,17 @@ class Job(JsonObject):
     """One step of training, or one generation, on all its GPUs."""
 
     model: Model
-    implementation: Implementation = said(
+    implementation: Implementation = described(
         "Whose code is run.", shown="the model's: transformers for `config`, plain for `shape`"
     )
-    attention: Attention = said("`sdpa`: torch's choice of the last four; `eager`: none of them.", "sdpa")
-    micro_batch: int = said("Sequences a data-parallel rank and micro-batch.", 1)
-    sequence: int = said("Tokens of one sequence, before context parallelism splits it.", 2048, example=4096)
-    accumulation: int = said(
+    attention: Attention = described(
+        "`sdpa`: torch's choice of the last four; `eager`: none of them.", "sdpa"
+    )
+    micro_batch: int = described("Sequences a data-parallel rank and micro-batch.", 1)
+    sequence: int = described(
+        "Tokens of one sequence, before context parallelism splits it.", 2048, example=4096
+    )
+    accumulation: int = described(
         "Micro-batches a step; with pipeline stages those of the schedule.", 1, example=8
     )
     precision: Precision = field(default_factory=Precision)
@@ -206,10 +216,10 @@ class Job(JsonObject):
     loss: Loss = field(default_factory=Loss)
     degrees: Degrees = field(default_factory=Degrees)
     data_parallel: DataParallel = field(default_factory=DataParallel)
-    offload: tuple[Offload, ...] = said(
+    offload: tuple[Offload, ...] = described(
         "What lies in the host's memory; parameters with gradients and states.", (), ""
     )
-    compiled: bool = said("Each layer is compiled by `torch.compile`.", False)
+    compiled: bool = described("Each layer is compiled by `torch.compile`.", False)
     teacher: Model | None = None
     """A frozen model that is distilled from."""
     teacher_type: str | None = None

@@ -55,11 +55,7 @@ _MODEL_SOURCES: Final = (
 )
 
 MODEL: Final = Table(
-    _MODEL_SOURCES,
-    main="config",
-    one_of=tuple(source.name for source in _MODEL_SOURCES),
-    is_whole=True,
-    also_called={"config": "config_json path hf"},
+    _MODEL_SOURCES, main="config", one_of=tuple(source.name for source in _MODEL_SOURCES), is_whole=True
 )
 _OF_TEACHER: Final = Field("type", NUMBER_TYPE, "Number type of its parameters.", "the compute type")
 TEACHER: Final = replace(MODEL, fields=(*_MODEL_SOURCES, _OF_TEACHER))
@@ -75,21 +71,10 @@ METHOD: Final = Table(
         *fields_of(Adapter),
     ),
     main="kind",
-    also_called={
-        "kind": "name",
-        "rank": "r lora_rank",
-        "targets": "target_modules",
-        "base": "quantization quant_type",
-        "dropout": "lora_dropout",
-    },
 )
-OPTIMIZER: Final = Table(fields_of(Optimizer), main="name", also_called={"keeps_master": "master_weights"})
+OPTIMIZER: Final = Table(fields_of(Optimizer), main="name")
 PRECISION: Final = Table(fields_of(Precision), main="parameters")
 CHECKPOINTING: Final = Table(fields_of(Checkpointing), main="mode")
 LOSS: Final = Table(fields_of(Loss), main="kind")
-DATA_PARALLEL: Final = Table(
-    fields_of(DataParallel),
-    main="kind",
-    also_called={"reshards_after_forward": "reshard_after_forward fsdp_reshard_after_forward"},
-)
-GENERATE: Final = Table(fields_of(Generation), also_called={"new_tokens": "max_new_tokens"})
+DATA_PARALLEL: Final = Table(fields_of(DataParallel), main="kind")
+GENERATE: Final = Table(fields_of(Generation))

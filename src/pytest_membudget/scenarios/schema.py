@@ -41,25 +41,6 @@ _ENVIRONMENT: Final = Field(
     "Environment variables, added to the session's: `{WANDB_MODE: disabled}`.",
 )
 
-#: Fields with their names in other tools: see ``Table``.
-_ALSO_CALLED: Final = {
-    "gpus": "world_size num_gpus n_gpus",
-    "attention": "attn_implementation",
-    "checkpointing": "activation_checkpoint activation_checkpointing gradient_checkpointing recompute",
-    "micro_batch": "batch_size batch micro_batch_size local_batch_size per_device_train_batch_size",
-    "sequence": "seq_len seq_length sequence_length max_seq_len context",
-    "accumulation": "gradient_accumulation_steps grad_accum microbatches",
-    "offload": "cpu_offload",
-    "compiled": "compile",
-    "environment": "env variables",
-    "generate": "generation inference",
-    "data_parallel_replicate_degree": "dp_replicate",
-    "data_parallel_shard_degree": "dp dp_shard fsdp data_parallel_degree",
-    "tensor_parallel_degree": "tp tensor_model_parallel_size tensor_parallel",
-    "context_parallel_degree": "cp context_parallel_size",
-    "pipeline_parallel_degree": "pp pipeline_model_parallel_size stages",
-    "expert_parallel_degree": "ep expert_model_parallel_size",
-}
 #: Groups of fields, in the order of the docs.
 GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     "The budget": (
@@ -103,7 +84,7 @@ NOT_IN_A_GRID: Final = ("name", "grid")
 #: What each entry says itself.
 NOT_IN_DEFAULTS: Final = ("name", "script")
 
-SCENARIO: Final = Table(_ALL, also_called={**ARGUMENTS.also_called, **_ALSO_CALLED})
+SCENARIO: Final = Table(_ALL)
 """One test: a budget whose grid is expanded."""
 BUDGET: Final = replace(SCENARIO, fields=(*_ALL, GRID))
 """One entry of ``budgets:``."""
@@ -153,11 +134,5 @@ SCRIPT: Final = Table(
         ),
         *ARGUMENTS.fields,
     ),
-    also_called={
-        **ARGUMENTS.also_called,
-        "cwd": "folder directory working_dir workdir",
-        "environment": "env variables",
-        "outputs": "output_dir out_dir log_dir output",
-    },
 )
 """One test: an entry with ``script:`` whose grid is expanded."""

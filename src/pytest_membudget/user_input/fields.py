@@ -10,9 +10,8 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 from .kinds import FLAG, choice, list_of, whole
 from .nodes import UNREADABLE, Kind, Mistakes, Node, no_such
 
-#: The keys of a dataclass field's metadata that have its ``Field``, or what ``said`` was given.
+#: The key of a dataclass field's metadata that has its ``Field``, and an example of a number.
 _FIELD: Final = "user_input"
-_SAID: Final = "said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +27,7 @@ class Field:
     required: bool = False
 
 
-def described(kind: Kind, doc: str, default: Any = dataclasses.MISSING, *, without: str = "") -> Any:
-    """A field of a dataclass that users write; without a ``default`` it is required.
-
-    ``without``: the default in words; if it is not given, the default's text.
-    """
-    required = default is dataclasses.MISSING
-    shown = without or ("" if required or default is None or default == {} else str(default))
-    metadata = {_FIELD: Field("", kind, doc, shown, required)}
-    if default == {}:  # dataclasses take no mutable default
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def said(
+def described(
     doc: str,
     default: Any = dataclasses.MISSING,
     shown: str | None = None,
@@ -49,25 +35,29 @@ def said(
     kind: Kind | None = None,
     example: int = 0,
 ) -> Any:
-    """The same, of which its type says what it takes, if ``kind`` does not.
+    """A field of a dataclass that users write, of which its type says what it takes, if ``kind`` does not.
 
     ``shown``: the default in words, where it is not the default's own text; without either the field has to
     be written.
     """
-    return field(default=default, metadata={_SAID: (doc, shown, kind, example)})
+    required = default is dataclasses.MISSING and shown is None
+    if shown is None:
+        text = str(default).lower() if isinstance(default, bool) else str(default)
+        shown = "" if required or default is None or default == {} else text
+    metadata = {_FIELD: (doc, shown, required, kind, example)}
+    if default == {}:  # dataclasses take no mutable default
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def fields_of(described_class: type, example: int = 1) -> tuple[Field, ...]:
-    """The fields of a dataclass that it has ``said``; ``example``: of their numbers."""
-    hints, found = get_type_hints(described_class), []
+    """The ``described`` fields of a dataclass; ``example``: of their numbers."""
+    found = []
     for one in dataclasses.fields(described_class):
-        if _SAID in one.metadata:
-            doc, shown, kind, own = one.metadata[_SAID]
-            is_required = one.default is dataclasses.MISSING and shown is None
-            if shown is None and not is_required:
-                shown = str(one.default).lower() if isinstance(one.default, bool) else str(one.default)
-            kind = kind or _kind_of(hints[one.name], own or example)
-            found.append(Field(one.name, kind, doc, shown or "", is_required))
+        if _FIELD in one.metadata:
+            doc, shown, required, kind, own = one.metadata[_FIELD]
+            kind = kind or _kind_of(get_type_hints(described_class)[one.name], own or example)
+            found.append(Field(one.name, kind, doc, shown, required))
     return tuple(found)
 
 
@@ -83,13 +73,6 @@ def _kind_of(hint: Any, example: int) -> Kind:
     return FLAG if hint is bool else whole(example=example)
 
 
-def table_of(described_class: type, what: str, also_called: Mapping[str, str] | None = None) -> Table:
-    """The table of a dataclass's ``described`` fields; see ``Table``."""
-    own = {one.name: one.metadata.get(_FIELD) for one in dataclasses.fields(described_class)}
-    fields = tuple(dataclasses.replace(one, name=name) for name, one in own.items() if one is not None)
-    return Table(fields, what=what, also_called=also_called or {})
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table with described fields. A value that is no table is its field ``main``."""
@@ -102,8 +85,6 @@ class Table:
     """Whether a written table replaces the default's table; otherwise their keys are merged."""
     what: str = "field"
     """What messages call one of its fields."""
-    also_called: Mapping[str, str] = field(default_factory=dict)
-    """Fields with their names in other tools, separated by spaces: for hints only, they are not accepted."""
     by_name: Mapping[str, Field] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -161,7 +142,4 @@ def read_fields(
 
 def unknown_field(table: Table, name: str, prefix: str = "") -> str:
     """The message for a key that is no field of ``table``."""
-    for own, others in table.also_called.items():
-        if name in others.split():
-            return f"there is no {table.what} {prefix}{name}; did you mean {prefix}{own}?"
     return no_such(name, tuple(table.by_name), prefix.rstrip("."), table.what)

@@ -1,24 +1,16 @@
-"""YAML and TOML files as nodes. YAML is plain: without Python's tags, each key once.
-
-The parser of TOML reports no lines: they are searched in the text.
-"""
+"""YAML files as nodes: plain, without Python's tags, each key once."""
 
 from __future__ import annotations
 
-import re
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageMistake
-from .nodes import KeyPath, Node, Syntax, nodes_of
+from .nodes import Node
 
 _PLAIN = "tag:yaml.org,2002:"
 _MERGE = f"{_PLAIN}merge"
-_HEADER = re.compile(r"\s*\[+\s*(.+?)\s*\]+\s*(#.*)?$")
-_PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
-_KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
 
 
 def read_text(path: Path, shown: str) -> str:
@@ -117,26 +109,3 @@ class _Maker:
 
 def _line(raw: Any) -> int:
     return int(raw.start_mark.line) + 1
-
-
-def toml_nodes(value: Any, path: KeyPath, text: str, file: str, syntax: Syntax) -> Node:
-    """``value``, which is at ``path`` in the file's ``text``; ``syntax`` is what messages write."""
-    return nodes_of(value, Node(None, file, 1, syntax=syntax), path, _lines_of_toml(text))
-
-
-def _lines_of_toml(text: str) -> Mapping[KeyPath, int]:
-    """The lines of the tables and keys of ``text``, but not of those inside of inline tables or lists."""
-    lines: dict[KeyPath, int] = {}
-    table: KeyPath = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        header, key = _HEADER.match(line), _KEY.match(line)
-        if header:
-            table = _parts(header[1])
-            lines.setdefault(table, number)
-        elif key:
-            lines.setdefault((*table, *_parts(key[1])), number)
-    return lines
-
-
-def _parts(text: str) -> KeyPath:
-    return tuple(part.strip("\"'") for part in re.findall(_PART, text))

@@ -107,19 +107,13 @@ class Node:
         return f"{self.syntax.before}{self.example(name, self)}: " if self.line else ""
 
 
-#: The keys and numbers that lead to a value in its table.
-KeyPath = tuple[str | int, ...]
-
-
-def nodes_of(value: Any, above: Node, path: KeyPath = (), lines: Mapping[KeyPath, int] | None = None) -> Node:
-    """A plain ``value`` at ``path`` of a source; what ``lines`` does not have is at the line of ``above``."""
-    line = (lines or {}).get(path, above.line)
-    node = replace(above, line=line)
+def nodes_of(value: Any, above: Node) -> Node:
+    """A plain ``value`` and what is in it, at the place of ``above``."""
     if isinstance(value, Mapping):
-        value = {key: nodes_of(child, node, (*path, key), lines) for key, child in value.items()}
+        value = {key: nodes_of(child, above) for key, child in value.items()}
     elif isinstance(value, (list, tuple)):
-        value = [nodes_of(child, node, (*path, place), lines) for place, child in enumerate(value)]
-    return replace(node, value=value)
+        value = [nodes_of(child, above) for child in value]
+    return replace(above, value=value)
 
 
 #: Replaces a value that could not be read; the reason is among the mistakes.

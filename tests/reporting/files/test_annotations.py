@@ -1,4 +1,4 @@
-"""Workflow commands of GitHub: at the mark, at the line that grew, ten of a kind; GitLab's code quality."""
+"""Workflow commands of GitHub: at the test, at the line that grew, ten of a kind; GitLab's code quality."""
 
 import json
 import re

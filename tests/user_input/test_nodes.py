@@ -1,53 +1,25 @@
-"""TOML with the line of every key, and values as TOML writes them."""
+"""Values as their sources write them."""
 
 import datetime
 
 import pytest
 
-from pytest_membudget.user_input.files import toml_nodes
-from pytest_membudget.user_input.nodes import PYTHON, TOML, YAML, Node
-
-tomllib = pytest.importorskip("tomllib")
-
-TEXT = """\
-[project]
-name = "x"
-
-[tool.ours]
-size = 3  # a comment
-"quoted" = true
-inline = { a = 1, b = { c = 2 } }
-several = [
-  1,
-  2,
-]
-
-[tool.ours.table]
-deep.key = 1
-
-[tool.ours.row]
-a = 2
-b = 2026-12-31
-"""
+from pytest_membudget.user_input.nodes import PYTHON, TOML, YAML, Node, nodes_of
 
 
 @pytest.fixture
 def ours():
-    return toml_nodes(tomllib.loads(TEXT)["tool"]["ours"], ("tool", "ours"), TEXT, "p.toml", TOML)
-
-
-def test_values_have_the_lines_of_their_keys(ours):
-    assert ours.line == 4
-    assert {name: node.line for name, node in ours.value.items()} == {
-        "size": 5,
-        "quoted": 6,
-        "inline": 7,
-        "several": 8,
-        "table": 13,
-        "row": 16,
+    table = {
+        "quoted": True,
+        "inline": {"a": 1, "b": {"c": 2}},
+        "several": [1, 2],
+        "row": {"a": 2, "b": datetime.date(2026, 12, 31)},
     }
-    assert ours.value["table"].value["deep"].value["key"].line == 14
-    assert ours.value["inline"].value["b"].value["c"].line == 7
+    return nodes_of(table, Node(None, "p.toml", 4, syntax=TOML))
+
+
+def test_values_have_the_place_of_their_table(ours):
+    assert (ours.place, ours.value["inline"].value["b"].value["c"].place) == ("p.toml:4", "p.toml:4")
 
 
 def test_values_are_shown_as_toml_writes_them(ours):
