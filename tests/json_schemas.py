@@ -205,8 +205,7 @@ def _hinted(hint: Any, found: dict[type, dict[str, Any]], note: Any = None) -> d
 def _docs(cls: type) -> dict[str, str]:
     """What a class says of its fields and properties, in one line each."""
     said = {}
-    for one in (field for field in dataclasses.fields(cls) if "user_input" in field.metadata):
-        said[one.name] = one.metadata["user_input"].doc
+    said |= {one.name: one.doc for one in fields_of(cls)}
     for name in cls.derived:
         said[name] = inspect.getdoc(getattr(cls, name))
     body = _module(cls.__module__)[cls.__name__].body

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.formulas.refused import mistakes_in
-from pytest_membudget.scenarios.job import Degrees, Job, Model, Optimizer
+from pytest_membudget.scenarios.job import Degrees, Job, Model
 
 SMALL = {"hidden": 8, "layers": 2, "heads": 2, "intermediate": 32, "vocab": 16}
 EXPERTS = {**SMALL, "experts": 4, "experts_per_token": 2, "expert_intermediate": 4}
@@ -50,11 +50,6 @@ JOB = Job(model(**SMALL), "formulas")
         ),
         ({"teacher": model(**{**SMALL, "vocab": 15})}, "teacher", "its vocabulary is 15, the model's 16"),
         ({"teacher": model(hidden=8)}, "teacher", "is missing"),
-        (
-            {"optimizer": Optimizer(in_backward=True), "accumulation": 2},
-            "accumulation",
-            "each micro-batch is a step",
-        ),
     ],
 )
 def test_it_is_said_at_its_field(change, field, what):

@@ -23,7 +23,7 @@ def mistakes_in(job: Job) -> Iterator[tuple[str, str]]:
     except UsageMistake as error:
         yield "model", str(error)
         return
-    yield from _of_the_layout(job, decoder)
+    yield from of_the_layout(job, decoder.shape.heads, len(decoder.layers))
     yield from _of_the_experts(job, decoder)
     if job.teacher is not None:
         try:
@@ -34,17 +34,15 @@ def mistakes_in(job: Job) -> Iterator[tuple[str, str]]:
             if vocab != decoder.shape.vocab:
                 what = f"its vocabulary is {vocab}, the model's {decoder.shape.vocab}"
                 yield "teacher", f"{what}: their logits cannot be compared"
-    if job.optimizer.in_backward and job.accumulation > 1:
-        yield "accumulation", "with in_backward each micro-batch is a step; leave one of them out"
 
 
-def _of_the_layout(job: Job, decoder: Decoder) -> Iterator[tuple[str, str]]:
+def of_the_layout(job: Job, heads: int, layers: int | None = None) -> Iterator[tuple[str, str]]:
+    """What cannot be split as ``job`` does: so many ``heads`` and, where they are known, ``layers``."""
     degrees = job.degrees
-    heads = decoder.shape.heads
     if heads % degrees.tensor_parallel_degree:
         yield "tensor_parallel_degree", f"{degrees.tensor_parallel_degree} does not divide the {heads} heads"
-    stages, layers = degrees.pipeline_parallel_degree * degrees.virtual_stages, len(decoder.layers)
-    if stages > layers:
+    stages = degrees.pipeline_parallel_degree * degrees.virtual_stages
+    if layers is not None and stages > layers:
         yield "pipeline_parallel_degree", f"{stages} stages, and the model has {layers} layers"
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from ..errors import UsageMistake
+from ..formulas.refused import of_the_layout
 from ..scenarios.job import Job, Optimizer
 from .shape import shape_of
 
@@ -100,24 +101,18 @@ def _of_the_models(job: Job) -> Iterator[tuple[str, str]]:
             else:
                 if name == "teacher" or shape is None:
                     continue
-                yield from _of_the_stages(job, shape.layers)
-                if shape.heads % job.degrees.tensor_parallel_degree:
-                    yield _split(job, shape.heads)
+                yield from of_the_layout(job, shape.heads, shape.layers)
+                yield from _of_the_stages(job)
         return
     values = job.model.values
     if job.model.source != "config":
         return
     heads, vocab = values.get("num_attention_heads"), values.get("vocab_size")
-    if isinstance(heads, int) and heads % job.degrees.tensor_parallel_degree:
-        yield _split(job, heads)
+    if isinstance(heads, int):
+        yield from of_the_layout(job, heads)
     teachers = job.teacher.values.get("vocab_size") if job.teacher is not None else None
     if isinstance(teachers, int) and isinstance(vocab, int) and teachers < vocab:
         yield "teacher", f"its vocabulary is {teachers}, the model's {vocab}: their logits cannot be compared"
-
-
-def _split(job: Job, heads: int) -> tuple[str, str]:
-    degree = job.degrees.tensor_parallel_degree
-    return "tensor_parallel_degree", f"{degree} does not divide the {heads} heads"
 
 
 def _of_the_optimizer(optimizer: Optimizer) -> Iterator[tuple[str, str]]:
@@ -167,13 +162,9 @@ def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
         )
 
 
-def _of_the_stages(job: Job, layers: int) -> Iterator[tuple[str, str]]:
-    degrees = job.degrees
-    stages = degrees.pipeline_parallel_degree * degrees.virtual_stages
-    if stages > layers:
-        yield "pipeline_parallel_degree", f"{stages} stages, and the model has {layers} layers"
+def _of_the_stages(job: Job) -> Iterator[tuple[str, str]]:
     alone = {
-        "sequence_parallel": degrees.sequence_parallel,
+        "sequence_parallel": job.degrees.sequence_parallel,
         "precision": job.precision.policy == "autocast",
         "data_parallel": job.data_parallel.kind != "fsdp2",
         "loss": job.loss.kind == "chunked",
@@ -184,7 +175,7 @@ def _of_the_stages(job: Job, layers: int) -> Iterator[tuple[str, str]]:
     yield from (
         (name, "no stage of a pipeline is run with it; leave one of the two out")
         for name, is_there in alone.items()
-        if is_there and stages > 1
+        if is_there and job.degrees.pipeline_parallel_degree * job.degrees.virtual_stages > 1
     )
 
 
@@ -194,8 +185,6 @@ def _of_the_step(job: Job) -> Iterator[tuple[str, str]]:
         yield "precision", "policy: fsdp is FSDP2's; write gpus, or policy: autocast"
     if "parameters" in job.offload and not shards:
         yield "offload", "parameters are offloaded by FSDP2; write gpus"
-    if job.optimizer.in_backward and job.accumulation > 1:
-        yield "accumulation", "with in_backward each micro-batch is a step; leave one of them out"
     if job.generation is not None and job.degrees.gpus > 1:
         yield "generate", "is run on one GPU; leave gpus out"
     if job.teacher is not None and job.generation is not None:

@@ -1,21 +1,23 @@
-"""A job from a model to its steps, whichever library's code makes the model."""
+"""A job from a model to two steps of training, whichever library's code makes the model."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..scenarios.job import Generation, Job, Model
+from ..scenarios.job import Generation, Job, Loss, Model
+from ..steps import forward_kl, linear_cross_entropy, optimizer_in_backward
 from .layout import built, laid_out, shared_out
-from .objectives import Distillation, NextToken
+from .optimizers import optimizer_class
 from .parts import Decoder
-from .program import TYPES, begin, job_of_program
-from .training import train
+from .program import MICRO_BATCHES, STEPS, TYPES, begin, job_of_program, tokens_of
 
 #: Makes a decoder of a model, its parameters of a type, where ``torch.device`` says.
 MakeDecoder = Callable[[Job, Model, torch.dtype], Decoder]
@@ -48,7 +50,7 @@ def run(job: Job, decoder_of: MakeDecoder, generate: Callable[[Job, Generation],
     objective: NextToken | Distillation = NextToken(student, job.loss)
     if job.teacher is not None:
         objective = Distillation(student, _teacher(job, job.teacher, decoder_of, mesh), job.loss)
-    train(shared_out(objective, student, job, mesh), job, mesh)
+    _train(shared_out(objective, student, job, mesh), job, mesh)
 
 
 def _student(job: Job, decoder_of: MakeDecoder, mesh: Any) -> Decoder:
@@ -67,3 +69,76 @@ def _teacher(job: Job, model: Model, decoder_of: MakeDecoder, mesh: Any) -> Deco
     teacher.model.eval().requires_grad_(False)
     shared_out(teacher.model, teacher, job, mesh)
     return teacher
+
+
+class NextToken(nn.Module):
+    """Cross entropy with the next token."""
+
+    def __init__(self, decoder: Decoder, loss: Loss) -> None:
+        super().__init__()
+        self.model = decoder.model
+        self._decoder, self._loss = decoder, loss
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The loss of ``tokens``, (batch, sequence)."""
+        if self._loss.kind == "full":
+            return self._decoder.loss(tokens)
+        hidden, head = self._decoder.hidden(tokens), self._decoder.head
+        return linear_cross_entropy(
+            hidden, head.weight, tokens, linear_bias=head.bias, chunks=self._loss.chunks
+        )
+
+
+class Distillation(nn.Module):
+    """Divergence from a frozen teacher's distribution, which needs the logits of both."""
+
+    def __init__(self, student: Decoder, teacher: Decoder, loss: Loss) -> None:
+        super().__init__()
+        self.model = student.model
+        self._student, self._chunks = student, loss.chunks if loss.kind == "chunked" else 1
+        self._teacher = teacher  # no submodule: it is sharded by itself, and is not trained
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The loss of ``tokens``, (batch, sequence)."""
+        with torch.no_grad():
+            targets = self._teacher.logits(tokens)
+        logits = self._student.logits(tokens)
+        # a larger model of a family may pad its vocabulary further: what both have is compared
+        return forward_kl(logits, targets[..., : logits.shape[-1]], chunks=self._chunks)
+
+
+def _train(objective: nn.Module, job: Job, mesh: DeviceMesh | None) -> None:
+    """Take ``STEPS`` steps of ``objective``, which returns the loss of a micro-batch of tokens."""
+    objective.train()
+    trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+    make: Any = optimizer_class(job.optimizer)
+    optimizer: torch.optim.Optimizer | None = None
+    if job.optimizer.in_backward:
+        optimizer_in_backward(trained, make)
+    elif job.data_parallel.kind == "zero1" and mesh is not None:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        optimizer = ZeroRedundancyOptimizer(trained, make, process_group=mesh.get_group("replicate"))
+    else:
+        optimizer = make(trained)
+    for _ in range(STEPS):
+        for _ in range(min(job.accumulation, MICRO_BATCHES)):
+            with _forward(job):
+                loss = objective(tokens_of(job))
+            loss.backward()
+            del loss
+        if optimizer is not None:
+            if job.optimizer.clips_gradients:
+                nn.utils.clip_grad_norm_(trained, 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+@contextlib.contextmanager
+def _forward(job: Job) -> Iterator[None]:
+    with contextlib.ExitStack() as during:
+        if job.precision.policy == "autocast":
+            during.enter_context(torch.autocast("cuda", TYPES[job.precision.compute_type]))
+        if "activations" in job.offload:
+            during.enter_context(torch.autograd.graph.save_on_cpu(pin_memory=True))
+        yield

@@ -151,7 +151,7 @@ def _check_job(job: Job, written: Written) -> None:
         for name in _names(written):
             if name in refused.NOT_READ:
                 written.refuse(name, "formulas do not read it; leave it out, or let a library run the job")
-        for name, what in (*_of_the_layout(job), *refused.mistakes_in(job)):
+        for name, what in (*_of_any(job), *refused.mistakes_in(job)):
             written.refuse(name, what)
     if job.implementation not in READS:
         return
@@ -160,7 +160,7 @@ def _check_job(job: Job, written: Written) -> None:
             others = [one for one in READS if not unread(one, name)]
             remedy = f"write implementation: {' or '.join([*others, 'formulas'])}, or leave it out"
             written.refuse(name, f"the recipe {job.implementation} does not read it; {remedy}")
-    for name, what in (*_of_the_layout(job), *mistakes_in(job)):
+    for name, what in (*_of_any(job), *mistakes_in(job)):
         written.refuse(name, what)
 
 
@@ -174,11 +174,14 @@ def _names(written: Written) -> Iterator[str]:
             yield name
 
 
-def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
+def _of_any(job: Job) -> Iterator[tuple[str, str]]:
+    """Of whoever's code runs it."""
     degrees = job.degrees
     if job.sequence % degrees.context_parallel_degree:
         context = degrees.context_parallel_degree
         yield "context_parallel_degree", f"{context} does not divide the sequence of {job.sequence}"
+    if job.optimizer.in_backward and job.accumulation > 1:
+        yield "accumulation", "with in_backward each micro-batch is a step; leave one of them out"
     interleaves = degrees.pipeline_parallel_schedule == "Interleaved1F1B"
     if degrees.virtual_stages > 1 and not interleaves:
         yield "virtual_stages", "several are of pipeline_parallel_schedule: Interleaved1F1B; write that too"

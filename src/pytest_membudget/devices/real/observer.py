@@ -16,7 +16,6 @@ from torch.cuda.memory import memory_stats
 
 from ...tracking.held import StepKind
 from ...tracking.ledger import Ledger
-from ...tracking.phases import running_phase
 from ...tracking.record import Phase, Record
 from ...tracking.roles.computed import NO_GRAPH_TASK, Note
 from ...tracking.roles.role_book import RoleBook
@@ -221,11 +220,20 @@ class RunObserver(Hooks):
 
     def state(self) -> State:
         """The state of the step in this thread."""
-        phase, module = running_phase(self.roles, self.modules), self.modules.path
+        phase, module = self._phase(), self.modules.path
         if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node still runs
             module = self._node_module
         line, forward = (self._caller, self._forward) if phase is Phase.BACKWARD else (None, None)
         return State(phase, module, self.modules.root_call, line, forward)
+
+    def _phase(self) -> Phase:
+        """The running phase: an optimizer may step inside a backward, and its closure runs both passes."""
+        task, steps = torch._C._current_graph_task_id(), self.roles.steps
+        if steps and steps[-1].task == task and self.modules.root_call is None:
+            return Phase.OPTIMIZER
+        if task == NO_GRAPH_TASK:
+            return Phase.FORWARD
+        return Phase.RECOMPUTE if torch.is_grad_enabled() else Phase.BACKWARD
 
 
 def _graph(nodes: Iterable[Any]) -> Iterator[Any]:

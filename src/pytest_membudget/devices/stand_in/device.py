@@ -181,21 +181,11 @@ class StandInDevice(RecordedDevice):
 
     def exchange(self) -> Exchange:
         """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
-        ranks = self._ranks
-        if ranks is None:
-            return Exchange()
-        return Exchange(
-            ranks.broadcasts(),
-            ranks.has_exchanged(),
-            tuple(ranks.unheard()),
-            ranks.taken(),
-            ranks.has_met(),
-        )
+        return self._ranks.exchange() if self._ranks is not None else Exchange()
 
     def representatives(self) -> tuple[list[int], list[Caveat]]:
         """After rank 0's run: the further ranks that must be run, and what is assumed of the rest."""
-        ranks = self._ranks
-        return (ranks.representative_ranks(), ranks.rank_caveats()) if ranks is not None else ([], [])
+        return self._ranks.representatives() if self._ranks is not None else ([], [])
 
 
 def _forget_compiled_code() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
-#: GPUs of a node where nothing says otherwise.
-NODE_GPUS = 8
+from ....hardware.machines import gpus_a_machine
+
 #: As torchrun has it on one node (torch/distributed/run.py, 2.13: ``--master-port``, rdzv of one node).
 _MASTER = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
 
@@ -28,8 +28,7 @@ def place_of(rank: int, world_size: int, environ: Mapping[str, str]) -> Place:
     """
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} is none of {world_size}, from 0 on")
-    said = environ.get("LOCAL_WORLD_SIZE", "")
-    node_gpus = min(int(said) if said.isdigit() and int(said) else NODE_GPUS, world_size)
+    node_gpus = gpus_a_machine(world_size, environ)
     return Place(rank, world_size, rank % node_gpus, node_gpus)
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from ....caveats import NCCL, WORST_CASE, Caveat
 from ....hardware.gpus import Gpu
+from ....hardware.machines import GPUS_A_MACHINE
 from ....hardware.nccl import Communicator, nccl_memory
 from ....units import gib_text
-from .launching import NODE_GPUS
 
 
 @dataclass(slots=True)
@@ -52,7 +52,8 @@ def nccl_share(gpu: Gpu, groups: Iterable[Group], metric: str) -> NcclShare:
     if not seen:
         return NcclShare()
     communicators = [
-        Communicator(min(group.size, NODE_GPUS), min(len(group.peers), NODE_GPUS - 1)) for group in seen
+        Communicator(min(group.size, GPUS_A_MACHINE), min(len(group.peers), GPUS_A_MACHINE - 1))
+        for group in seen
     ]
     memory = nccl_memory(gpu, communicators)
     if metric != "device":
@@ -66,7 +67,7 @@ def nccl_share(gpu: Gpu, groups: Iterable[Group], metric: str) -> NcclShare:
         f"{gib_text(memory.least_bytes)}"
     )
     caveats = [Caveat(WORST_CASE, text)]
-    if any(group.size > NODE_GPUS for group in seen):
+    if any(group.size > GPUS_A_MACHINE for group in seen):
         network = "NCCL's buffers for the network between nodes: counted as within one of 8 GPUs"
         caveats.append(Caveat(NCCL, network))
     return NcclShare(memory.most_bytes, tuple(caveats))

@@ -13,15 +13,16 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from ..values.refusals import refusal
 from .launching import Place
 from .lonely_store import LonelyStore
 from .objects import put
-from .remote_calls import install_remote_calls
 from .shown_backend import LAUNCHERS, UNNAMED, show_backend
 
 #: What the launcher's group is shown with: what a test for cards asks for.
 BACKEND = "nccl"
 _FAKE = "fake"
+_REMOTE_CALLS = ("rpc_sync", "rpc_async", "remote")
 
 
 class ProcessGroups:
@@ -42,7 +43,7 @@ class ProcessGroups:
         """From here on the process is a rank in a group of all."""
         import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the backend "fake"
 
-        install_remote_calls()
+        _install_remote_calls()
         own: Any = c10d
         own._new_process_group_helper = self._make_group
         own._store_based_barrier = lambda *args, **kwargs: None
@@ -134,3 +135,23 @@ def _without_gloo(wanted: str) -> str:
 def split_into(ranks: int) -> None:
     """Set the number of ranks of the next communicator that the stand-in's NCCL splits off."""
     ctypes.CDLL(None).stand_in_nccl_split_into(ranks)
+
+
+def _install_remote_calls() -> None:
+    """Let ``init_rpc`` and ``shutdown``, which wait for the other ranks, return; calls are refused."""
+    from torch.distributed import rpc
+
+    own: Any = rpc
+    for name in ("init_rpc", "shutdown"):
+        setattr(own, name, lambda *args, **kwargs: None)
+    for name in _REMOTE_CALLS:
+        setattr(own, name, _refuses(name))
+
+
+def _refuses(name: str) -> Any:
+    text = f"torch.distributed.rpc.{name}: a rank is estimated without the others, which would answer"
+
+    def refuse(*args: object, **kwargs: object) -> Any:
+        raise refusal(text)
+
+    return refuse

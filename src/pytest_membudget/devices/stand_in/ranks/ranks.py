@@ -11,6 +11,7 @@ from ....caveats import Caveat
 from ....results.answer import BUCKETS
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
+from ...contract import Exchange
 from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
 from ...torch_parts import check_parts
 from .broadcasts import Broadcasts
@@ -42,7 +43,7 @@ class StandInRanks:
     ) -> None:
         """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
 
-        ``received``: the ``broadcasts()`` of ranks that ran before, as JSON by rank. ``numbers``: known
+        ``received``: the broadcasts of ranks that ran before, as JSON by rank. ``numbers``: known
         values of tensors. ``see_gradient`` is called with gradients of parameters that are in no module.
         ``quiet`` makes of a function one whose kernels nobody follows.
         """
@@ -77,39 +78,25 @@ class StandInRanks:
         self._process_groups.begin()
         self._identical_ranks.watch()
 
-    def representative_ranks(self) -> list[int]:
-        """After rank 0's run: the other ranks that must be estimated, so that the worst is known."""
-        return self._identical_ranks.representative_ranks()
-
-    def broadcasts(self) -> str:
-        """What this rank has broadcast and given, as text for what other ranks have ``received``."""
-        return self._broadcasts.sent()
-
-    def has_exchanged(self) -> bool:
-        """Whether this rank has sent values to others, or asked for theirs."""
-        return self._broadcasts.has_exchanged
-
-    def unheard(self) -> list[int]:
-        """Ranks of which this one got nothing, and whose values may decide what this one does."""
-        return [*self._broadcasts.missing]
-
-    def taken(self) -> str:
-        """What was taken for all that other ranks send, as text."""
-        return self._broadcasts.taken()
+    def exchange(self) -> Exchange:
+        """What this rank has sent to the others, and has received from them."""
+        used = self._collectives.were_called or self._broadcasts.was_used
+        return Exchange(
+            self._broadcasts.sent(),
+            self._broadcasts.has_exchanged,
+            tuple(self._broadcasts.missing),
+            self._broadcasts.taken(),
+            used or self._process_groups.was_asked,
+        )
 
     def unknown(self) -> list[str]:
         """Why this rank may take more in another run."""
         return [BUCKETS] if self._reducers.were_renewed else []
 
-    def has_met(self) -> bool:
-        """Whether the test has asked for a process group, or for a collective."""
-        used = self._collectives.were_called or self._broadcasts.was_used
-        return used or self._process_groups.was_asked
+    def representatives(self) -> tuple[list[int], list[Caveat]]:
+        """After rank 0's run: the other ranks that must be run, and what is assumed of the rest."""
+        return self._identical_ranks.representative_ranks(), self._identical_ranks.caveats()
 
     def caveats(self, root: str) -> list[Caveat]:
         """What is taken for granted of values that other ranks have."""
         return self._broadcasts.caveats(root)
-
-    def rank_caveats(self) -> list[Caveat]:
-        """What is taken for granted of the ranks that are not estimated; empty if there are none."""
-        return self._identical_ranks.caveats()
