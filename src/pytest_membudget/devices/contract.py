@@ -16,28 +16,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..caveats import HOW, Caveat
 from ..hardware.gpus import Gpu
 from ..memory_report import MemoryReport
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """What a rank has sent to the others, and has received from them, under the names in ``Answer``."""
-
-    broadcasts: str = ""
-    """What it has broadcast and given to the others."""
-    has_exchanged: bool = False
-    """Whether it has sent values to others, or asked for theirs; else it needs none of them."""
-    unheard: tuple[int, ...] = ()
-    """The ranks whose values may decide what it did, and of which it got nothing."""
-    taken: str = ""
-    """What it took for all that others send, in order."""
-    has_met: bool = False
-    """Whether the test has asked for a process group, or for a collective."""
+from ..results.answer import Exchange
 
 
 class Device(ABC):

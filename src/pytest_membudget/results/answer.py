@@ -89,8 +89,25 @@ class Request(JsonObject):
         return replace(self, snapshot=snapshot, rank=rank, world_size=world_size, received=received)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange(JsonObject):
+    """What one of several ranks has sent to the others, and has received from them."""
+
+    broadcasts: str = ""
+    """What it has broadcast and given to the others."""
+    has_exchanged: bool = False
+    """Whether it has sent values to others, or asked for theirs; else it needs none of them."""
+    unheard: tuple[int, ...] = ()
+    """The ranks whose values may decide what it did, and of which it got nothing."""
+    taken: str = ""
+    """What it took for all that others send, in order, as JSON: how often it had sent itself by then, the
+    sender, the group, and the values: None for what it received, with None for each that decides nothing."""
+    has_met: bool = False
+    """Whether the test has asked for a process group, or for a collective."""
+
+
 @dataclass(frozen=True, slots=True)
-class Answer(JsonObject):
+class Answer(Exchange):
     """How one run has ended; of several ranks, how all of them have."""
 
     outcome: str
@@ -116,17 +133,6 @@ class Answer(JsonObject):
     """After rank 0's run: the further ranks that must run, so that the worst is known."""
     rank_caveats: tuple[Caveat, ...] = ()
     """What is assumed of the ranks that do not run."""
-    broadcasts: str = ""
-    """What the rank has broadcast and given to others."""
-    has_exchanged: bool = False
-    """Whether it has sent values to other ranks, or asked for theirs."""
-    unheard: tuple[int, ...] = ()
-    """Ranks whose values may decide what it did, and of which it got nothing."""
-    taken: str = ""
-    """What it took for all that others send, in order, as JSON: how often it had sent itself by then, the
-    sender, the group, and the values: None for what it received, with None for each that decides nothing."""
-    has_met: bool = False
-    """Whether it has asked for a process group, or for a collective."""
     failed_rank: int | None = None
     """The rank that failed first."""
     snapshot_rank: int | None = None

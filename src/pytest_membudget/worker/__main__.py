@@ -31,13 +31,11 @@ class Prepared:
     """Records what tests read; None where nothing is kept of them."""
 
 
-def main(read_fd: int, write_fd: int) -> None:
-    """Serve the session at the other end of the two pipes; never returns."""
-    main_of_worker(read_fd, write_fd)
+def main(read_fd: int, write_fd: int, prepared: Prepared | None = None) -> None:
+    """Serve the session at the other end of the two pipes; never returns.
 
-
-def main_of_worker(read_fd: int, write_fd: int, prepared: Prepared | None = None) -> None:
-    """As ``main``; ``prepared``: in a copy of the template, which has done that."""
+    ``prepared``: in a copy of the template, which has done that.
+    """
     channel = Channel(read_fd, write_fd)
     flush_each_line()
     status, own, start = 1, os.getpid(), None

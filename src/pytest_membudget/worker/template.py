@@ -21,7 +21,8 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from ..devices.stand_in.environment import CARDS_VARIABLE, INDUCTOR_VARIABLE
-from .__main__ import Prepared, main_of_worker, prepare
+from .__main__ import Prepared, prepare
+from .__main__ import main as main_of_worker
 from .processes import leave
 from .protocol import Channel, CopyRequest, Start
 from .server.child_process import fork

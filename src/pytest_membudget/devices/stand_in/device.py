@@ -13,10 +13,10 @@ import torch
 from ...caveats import LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
-from ...results.answer import NUMBERS
+from ...results.answer import NUMBERS, Exchange
 from ...tracking.summary import memory_report
 from ...units import gib_text
-from ..contract import Exchange, context_caveats
+from ..contract import context_caveats
 from ..real.device import RecordedDevice, allocators_peaks
 from ..real.origins import operator_name
 from .after_fork import allow_cuda_after_fork
@@ -26,7 +26,7 @@ from .host.tensors import HostTensors
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
 from .ranks.nccl_share import nccl_share
-from .saving.saving import install_saving
+from .saving import install_saving
 from .self_check import self_check
 from .values.values import Values
 from .values.variants import VARIANT

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BUCKETS
+from ....results.answer import BUCKETS, Exchange
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
-from ...contract import Exchange
 from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
 from ...torch_parts import check_parts
 from .broadcasts import Broadcasts
@@ -82,11 +81,11 @@ class StandInRanks:
         """What this rank has sent to the others, and has received from them."""
         used = self._collectives.were_called or self._broadcasts.was_used
         return Exchange(
-            self._broadcasts.sent(),
-            self._broadcasts.has_exchanged,
-            tuple(self._broadcasts.missing),
-            self._broadcasts.taken(),
-            used or self._process_groups.was_asked,
+            broadcasts=self._broadcasts.sent(),
+            has_exchanged=self._broadcasts.has_exchanged,
+            unheard=tuple(self._broadcasts.missing),
+            taken=self._broadcasts.taken(),
+            has_met=used or self._process_groups.was_asked,
         )
 
     def unknown(self) -> list[str]:
