@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType
 
 import pytest
 
@@ -15,13 +14,9 @@ def interrupt_on_sigterm(config: pytest.Config) -> None:
     """Until the session of ``config`` ends; nothing where somebody has a handler already, or in a thread."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(_NUMBER) is signal.SIG_DFL:
-        signal.signal(_NUMBER, _interrupt)
+        signal.signal(_NUMBER, signal.default_int_handler)
         config.add_cleanup(_restore)
 
 
 def _restore() -> None:
     signal.signal(_NUMBER, signal.SIG_DFL)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -41,12 +41,8 @@ class _Tensor:
 
 def install_safetensors(following: Following) -> None:
     """Change how safetensors writes and reads files, for the rest of the process, once it is imported."""
-    after_import(_PACKAGE, lambda package: _install_reading(following, package))
+    after_import(_PACKAGE, lambda package: setattr(package, "safe_open", opening(following, package)))
     after_import(_MODULE, lambda module: _install(following, module))
-
-
-def _install_reading(following: Following, package: Any) -> None:
-    package.safe_open = opening(following, package)
 
 
 def _install(following: Following, module: Any) -> None:
