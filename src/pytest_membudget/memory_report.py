@@ -153,6 +153,11 @@ class MemoryReport(JsonObject):
     """How much more it may be, as a share of the figure: of arithmetic, the worst error that was seen."""
 
     @property
+    def host_bytes(self) -> int:
+        """The peak of the rank's host memory; 0 below a MiB."""
+        return self.host.peak_bytes if self.host is not None else 0
+
+    @property
     def held_bytes(self) -> int | None:
         """What was still allocated when the body had ended; None where that is not known."""
         return self.held.bytes if self.held is not None else None

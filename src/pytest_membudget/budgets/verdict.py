@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ..hardware.machines import Machine
 from ..memory_report import Holder, MemoryReport
@@ -80,32 +79,22 @@ def parts_of(
 ) -> Iterator[Part]:
     """The parts of ``budget``, in the order in which they decide; ``host_bytes``: of the fullest machine."""
 
-    def part(argument: str, of: str, limit_bytes: int, taken: Callable[[MemoryReport], int]) -> Part:
-        worst = max(reports, key=taken)
-        return Part(argument, of, limit_bytes, worst, taken(worst))
+    def part(argument: str, of: str, limit_bytes: int, sizes: Sequence[int]) -> Part:
+        most = max(sizes)
+        return Part(argument, of, limit_bytes, reports[sizes.index(most)], most)
 
     if budget.limit_bytes is not None:
-        yield part("gib", "", budget.limit_bytes, _peak_bytes)
+        yield part("gib", "", budget.limit_bytes, [one.peak_bytes for one in reports])
     for name, gib in budget.components.items():
-        yield part("components", name, bytes_of_gib(gib), partial(_component_bytes, name))
+        sizes = [one.components.get(name, 0) for one in reports]
+        yield part("components", name, bytes_of_gib(gib), sizes)
     if budget.held_gib is not None:
-        held = "what is held when the body ends"
-        yield part("held_gib", held, bytes_of_gib(budget.held_gib), lambda report: report.held_bytes or 0)
+        sizes = [one.held_bytes or 0 for one in reports]
+        yield part("held_gib", "what is held when the body ends", bytes_of_gib(budget.held_gib), sizes)
     if budget.host_gib is not None and host_bytes is not None:
-        fullest = part("host_gib", "host memory", bytes_of_gib(budget.host_gib), _host_bytes)
+        sizes = [one.host_bytes for one in reports]
+        fullest = part("host_gib", "host memory", bytes_of_gib(budget.host_gib), sizes)
         yield replace(fullest, bytes=host_bytes)
-
-
-def _peak_bytes(report: MemoryReport) -> int:
-    return report.peak_bytes
-
-
-def _component_bytes(name: str, report: MemoryReport) -> int:
-    return report.components.get(name, 0)
-
-
-def _host_bytes(report: MemoryReport) -> int:
-    return report.host.peak_bytes if report.host is not None else 0
 
 
 def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None = None) -> Verdict:
@@ -117,7 +106,7 @@ def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | No
     unchecked = _unchecked(budget, reports, machine)
     if unchecked is not None:
         return Verdict(ERROR, unchecked)
-    worst = max(reports, key=_peak_bytes)
+    worst = max(reports, key=lambda one: one.peak_bytes)
     host_bytes = machine.host_bytes if machine is not None else None
     parts = [*parts_of(budget, reports, host_bytes)]
     if not parts:

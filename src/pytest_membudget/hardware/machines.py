@@ -36,7 +36,7 @@ def fullest_machine(reports: Sequence[MemoryReport], gpus: int, machine_gpus: in
     """
     if not reports:
         return None
-    by_rank = {one.rank: one.host.peak_bytes if one.host is not None else 0 for one in reports}
+    by_rank = {one.rank: one.host_bytes for one in reports}
     most = max(by_rank.values())
     machines = []
     for first in range(0, gpus, machine_gpus):

@@ -259,7 +259,8 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
     ranks.run(further)
     ranks.try_others()
     caveats = first.rank_caveats if len(answers) < budget.gpus else ()
-    if budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:
+    held = {sum(report.host_bytes for report in answer.reports) for answer in answers.values()}
+    if budget.host_gib is not None and len(held) > 1:
         if budget.gpus <= GPUS_A_MACHINE:
             ranks.run(rank for rank in range(budget.gpus) if rank not in answers)
             caveats = ()
@@ -317,11 +318,6 @@ def _together(answer: Answer, other: Answer) -> Answer:
 def _with(caveats: Sequence[Caveat], answer: Answer) -> Answer:
     reports = (replace(report, caveats=(*report.caveats, *caveats)) for report in answer.reports)
     return replace(answer, reports=tuple(reports))
-
-
-def _host_bytes(answer: Answer) -> int:
-    host = answer.report.host if answer.report is not None else None
-    return host.peak_bytes if host is not None else 0
 
 
 def _snapshot_rank(answers: dict[int, Answer]) -> int | None:
