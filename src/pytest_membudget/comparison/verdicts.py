@@ -20,6 +20,7 @@ from ..results.comparison import (
     Finding,
     Versions,
     growth_text,
+    more_held,
 )
 from ..results.test_result import TestResult
 from ..units import gib_text
@@ -77,12 +78,6 @@ def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport
     )
 
 
-def _held_growth(head: MemoryReport, base: MemoryReport) -> int:
-    """By how much more is held when the body ends; 0 where one does not say."""
-    now, before = head.held_bytes, base.held_bytes
-    return now - before if now is not None and before is not None else 0
-
-
 def _judged(
     head: TestResult, base: TestResult, head_figure: MemoryReport, base_figure: MemoryReport
 ) -> Comparison:
@@ -93,7 +88,7 @@ def _judged(
     written = head.budget.max_growth if head.budget is not None else None
     if written is not None and growth_bytes > parse_growth(written).allowed_bytes(base_bytes):
         return Comparison(GROWN, f"{text}; max_growth={written!r} allows less", allowed=False)
-    more_bytes = _held_growth(head_figure, base_figure)
+    more_bytes = more_held(head_figure.held_bytes, base_figure.held_bytes)
     if written is not None and more_bytes > parse_growth(written).allowed_bytes(base_figure.held_bytes or 0):
         held = f"holds {gib_text(more_bytes)} more than at the base when its body ends"
         return Comparison(GROWN, f"{held}; max_growth={written!r} allows less", allowed=False)

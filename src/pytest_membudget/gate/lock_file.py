@@ -29,6 +29,7 @@ from ..results.comparison import (
     LockCheck,
     LockEntry,
     component_changes,
+    more_held,
     share_text,
 )
 from ..results.test_result import TestResult, with_lock
@@ -129,7 +130,7 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
         return LockCheck(NOT_COMPARABLE, reason, entry)
     allowed_bytes = rules.tolerance.allowed_bytes(entry.bytes)
     limit_bytes = entry.bytes + allowed_bytes
-    more_held_bytes = _more_held(entry, now)
+    more_held_bytes = more_held(now.held_bytes, entry.held_bytes)
     holds_more = more_held_bytes > rules.tolerance.allowed_bytes(entry.held_bytes or 0)
     if holds_more and now.bytes <= limit_bytes and rules.mode != RAISE:
         reason = f"holds {gib_text(more_held_bytes)} more when its body ends than its entry in {LOCK_FILE}"
@@ -137,7 +138,7 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
     if now.bytes > limit_bytes and rules.mode != RAISE:
         reason = _grown_text(result, entry, now) + (f" ({difference})" if difference else "")
         return LockCheck(GROWN, reason, entry, limit_bytes)
-    is_no_more = now.bytes <= entry.bytes and _more_held(entry, now) <= 0
+    is_no_more = now.bytes <= entry.bytes and more_held_bytes <= 0
     if rules.mode is not None and now != entry and (difference or is_no_more):
         return _recorded(SHRUNK, now, f"was {gib_text(entry.bytes)}", rules)
     if rules.mode == RAISE and now != entry:
@@ -176,12 +177,6 @@ def _idle_lines(results: Sequence[TestResult]) -> list[str]:
         and one.budget is not None
         and one.budget.gib is not None
     ]
-
-
-def _more_held(entry: LockEntry, now: LockEntry) -> int:
-    """By how much more is held when the body ends; 0 where one does not say."""
-    is_known = entry.held_bytes is not None and now.held_bytes is not None
-    return (now.held_bytes or 0) - (entry.held_bytes or 0) if is_known else 0
 
 
 def _entry_of(result: TestResult, rules: Rules) -> LockEntry | None:

@@ -268,6 +268,11 @@ def component_changes(head: Mapping[str, int], base: Mapping[str, int]) -> dict[
     return dict(sorted(((name, size) for name, size in sizes.items() if size), key=lambda one: -abs(one[1])))
 
 
+def more_held(now_bytes: int | None, before_bytes: int | None) -> int:
+    """By how much more is held when the body ends; 0 where one does not say."""
+    return now_bytes - before_bytes if now_bytes is not None and before_bytes is not None else 0
+
+
 def versions_text(changes: Versions, code: Callable[[str], str] = str, most: int = 3) -> str:
     """The first ``most`` of ``changes``, and how many more there are; ``code`` wraps each."""
     rest = len(changes) - most
