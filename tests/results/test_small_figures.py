@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import UNTRAINED, Caveat
 from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.reporting.document import Document
@@ -24,6 +25,11 @@ def test_less_than_a_hundredth_is_small(peak_bytes, is_small):
 def test_only_what_is_within_a_budget_of_the_whole_is_small():
     assert not result(1, limit_bytes=None).is_small
     assert not result(1, verdict="error").is_small
+
+
+def test_what_a_card_has_is_no_size_that_somebody_expects():
+    assert not replace(result(1), budget=Budget(gpu="A100-80GB")).is_small
+    assert replace(result(1), budget=Budget(gib=1, gpu="A100-80GB")).is_small
 
 
 def test_the_summary_has_one_line_for_all():

@@ -195,9 +195,10 @@ class TestResult(JsonObject):
 
     @property
     def is_small(self) -> bool:
-        """Whether it is within its budget and takes under 1% of it: it may not run what it is for."""
+        """Whether it takes under 1% of the size it is given, not of the card: it may not run what it is for."""
         figure, limit = self.figure, self.limit_bytes
-        if self.verdict != WITHIN or figure is None or limit is None:
+        is_cards = self.budget is not None and self.budget.gib is None
+        if self.verdict != WITHIN or figure is None or limit is None or is_cards:
             return False
         return figure.peak_bytes * _SMALL < limit
 
