@@ -34,6 +34,16 @@ LORA_QV = LAYERS * RANK * ((WIDTH + WIDTH) + (WIDTH + KEYS))
 LORA_ALL = LAYERS * RANK * sum(inputs + outputs for inputs, outputs in LINEARS)
 MAGNITUDES = LAYERS * sum(outputs for _, outputs in LINEARS)
 BLOCK = 512
+#: Autocast's bf16 copies of the layers' linears, which backward needs, and of the head. Where all is frozen,
+#: q's, k's and v's of the first layer are not kept: their input has no gradient.
+COPIES = 2 * LAYERS * sum(inputs * outputs for inputs, outputs in LINEARS)
+HEAD_COPY = 2 * EMBEDDING
+NOT_KEPT = sum(inputs * outputs for inputs, outputs in LINEARS[:3])
+LORA_COPIES = 2 * LORA_ALL - 2 * 3 * RANK * WIDTH
+#: DoRA's copies of frozen weights are fp32 (peft 0.21.2, lora/dora.py: ``weight.to(x.dtype)``).
+DORA_COPIES = 2 * COPIES - 4 * NOT_KEPT
+#: IA3 multiplies by a copy of each vector (ia3/layer.py), which backward needs where the other has a gradient
+IA3_COPIES = 4 * (LAYERS * INNER + (LAYERS - 1) * 2 * KEYS)
 
 
 class Figures:
@@ -75,7 +85,7 @@ def test_a_trainer_takes_the_models_states(figures):
     """fp32 weights, AdamW's two states, and fused: a step for each tensor on the device."""
     taken = figures["test_full_fine_tuning"]
 
-    assert taken["parameters"] == 4 * MODEL
+    assert taken["parameters"] == 4 * MODEL + COPIES + HEAD_COPY
     assert taken["optimizer_states"] == 2 * 4 * MODEL + 4 * TENSORS
 
 
@@ -85,8 +95,8 @@ def test_a_trainers_step_is_the_plain_loop_and_its_scalars(figures):
     differ = {name: theirs[name] - plain[name] for name in theirs if theirs[name] != plain[name]}
 
     assert figures.peak("test_full_fine_tuning") - figures.peak("test_the_same_by_hand") == 5 * BLOCK
-    assert set(differ) == {"activations", "inputs", "rounding"}
-    assert differ["activations"] + differ["inputs"] == 5 * 4
+    assert sum(differ.values()) == 5 * BLOCK
+    assert sum(differ.values()) - differ["rounding"] == 5 * 4
 
 
 def test_a_resumed_training_takes_what_it_took(figures):
@@ -99,8 +109,7 @@ def test_a_compiled_trainer_saves_activations_alone(figures):
     for name in ("parameters", "optimizer_states", "workspaces"):
         assert compiled[name] == eager[name]
     assert compiled["activations"] < eager["activations"]
-    compiled_at = [text for text in figures.assumptions("test_compiled") if text.startswith("torch.compile")]
-    assert len(compiled_at) == 1  # one graph, as on a GPU
+    assert figures.assumptions("test_compiled") == []
 
 
 def test_a_trainers_own_metrics_take_nothing(figures):
@@ -111,7 +120,7 @@ def test_a_trainer_on_two_gpus_replicates(figures):
     """DDP's buckets are as large as the gradients; a map of used parameters has 4 bytes each."""
     taken = figures["test_two_gpus"]
 
-    assert taken["parameters"] == 4 * MODEL
+    assert taken["parameters"] == 4 * MODEL + COPIES + HEAD_COPY
     assert taken["optimizer_states"] == 2 * 4 * MODEL + 4 * TENSORS
     assert taken["collectives"] == 4 * MODEL + 4 * TENSORS
 
@@ -180,7 +189,7 @@ def test_a_classifier_of_bert(figures):
 def test_accelerates_loop_takes_the_models_states(figures, precision):
     taken = figures[f"test_a_training_loop[{precision}]"]
 
-    assert taken["parameters"] == 4 * MODEL
+    assert taken["parameters"] == 4 * MODEL + (COPIES + HEAD_COPY if precision != "no" else 0)
     assert taken["optimizer_states"] == 2 * 4 * MODEL
     assert taken["inputs"] - 2 * BATCH * SEQUENCE * 8 in (0, 8)  # a GradScaler's two numbers
 
@@ -225,8 +234,8 @@ def test_layers_on_the_host_are_on_the_host(figures):
 def test_an_adapter_is_trained_and_its_base_is_frozen(figures, name, adapter_bytes):
     taken = figures[name]
 
-    assert taken["frozen_parameters"] == 2 * MODEL
-    assert taken["parameters"] == adapter_bytes
+    assert taken["frozen_parameters"] == 2 * MODEL + (DORA_COPIES if name == "test_dora" else 0)
+    assert taken["parameters"] == adapter_bytes + (IA3_COPIES if "ia3" in name else 0)
     assert taken["optimizer_states"] == 2 * adapter_bytes
 
 
@@ -245,7 +254,7 @@ def test_supervised_fine_tuning(figures, name):
     """The loss's gradient for the head is gathered in fp32 while the tile of logits is there, in bf16."""
     taken = figures[name]
 
-    assert taken["parameters"] == 4 * MODEL
+    assert taken["parameters"] == 4 * MODEL + COPIES
     assert taken["optimizer_states"] == 2 * 4 * MODEL + 4 * TENSORS
     assert taken["gradients"] == 4 * EMBEDDING
     assert 2 * BATCH * (SEQUENCE - 1) * CHUNK in figures.holders(name, "chunked_logprob.py")
@@ -255,8 +264,8 @@ def test_supervised_fine_tuning_of_an_adapter(figures):
     """Two adapter tensors a linear, each with a step on the device."""
     taken = figures["test_sft[lora]"]
 
-    assert taken["frozen_parameters"] == 4 * MODEL
-    assert taken["parameters"] == 4 * LORA_ALL
+    assert taken["frozen_parameters"] == 4 * MODEL + COPIES - 2 * NOT_KEPT
+    assert taken["parameters"] == 4 * LORA_ALL + LORA_COPIES
     assert taken["optimizer_states"] == 2 * 4 * LORA_ALL + 4 * 2 * len(LINEARS) * LAYERS
 
 
@@ -268,7 +277,7 @@ def test_direct_preference_optimization_holds_a_frozen_reference(figures):
     name = "test_dpo[full]"
     taken = figures[name]
 
-    assert taken["parameters"] == taken["frozen_parameters"] == 4 * MODEL
+    assert taken["parameters"] - COPIES == taken["frozen_parameters"] == 4 * MODEL
     assert taken["optimizer_states"] == 2 * 4 * MODEL + 4 * TENSORS
     assert 2 * PREFERRED * CHUNK in figures.holders(name, "chunked_logprob.py")
 
@@ -277,37 +286,35 @@ def test_an_adapters_reference_is_its_own_base(figures):
     name = "test_dpo[lora]"
     taken = figures[name]
 
-    assert taken["frozen_parameters"] == 4 * MODEL
-    assert taken["parameters"] == 4 * LORA_ALL
+    assert taken["frozen_parameters"] == 4 * MODEL + COPIES - 2 * NOT_KEPT
+    assert taken["parameters"] == 4 * LORA_ALL + LORA_COPIES
     assert 2 * PREFERRED * CHUNK in figures.holders(name, "chunked_logprob.py")
 
 
 def test_a_reference_that_was_asked_before_is_gone(figures):
     taken = figures["test_dpo_with_reference_log_probabilities_made_before"]
 
-    assert taken["parameters"] == 4 * MODEL
+    assert taken["parameters"] == 4 * MODEL + COPIES
     assert taken.get("frozen_parameters", 0) == 0
 
 
 def test_a_reward_model_has_a_score_for_a_head(figures):
     taken = figures["test_reward"]
 
-    assert taken["parameters"] == 4 * (MODEL - EMBEDDING + WIDTH)
+    assert taken["parameters"] == 4 * (MODEL - EMBEDDING + WIDTH) + COPIES
 
 
 def test_what_generation_depends_on_is_reported(figures):
     taken = figures["test_grpo"]
 
-    assert taken["parameters"] == 4 * MODEL
+    assert taken["parameters"] == 4 * MODEL + COPIES
     assert any("the worst case" in text for text in figures.assumptions("test_grpo"))
 
 
-def test_kernels_of_triton_are_reported(figures):
-    assert any("_backward_kernel" in text for text in figures.assumptions("test_sft[full]"))
+@pytest.mark.parametrize("name", ["test_full_fine_tuning", "test_sft[full]"])
+def test_losses_that_are_logged_decide_nothing(figures, name):
+    """Runs with other values in their place take the same, so nothing is taken for granted."""
+    (estimate,) = figures.rows[name]["estimates"]
 
-
-def test_losses_that_are_logged_are_reported(figures):
-    assert any(
-        "transformers/trainer.py" in text and "taken to be 1.0" in text
-        for text in figures.assumptions("test_full_fine_tuning")
-    )
+    assert {*estimate["variants"]} == {figures.peak(name)}
+    assert figures.assumptions(name) == []
