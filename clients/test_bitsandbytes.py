@@ -29,7 +29,7 @@ def test_optimizer(name):
     train(getattr(bnb.optim, name))
 
 
-@pytest.mark.mem_budget(gib=0.3, host_gib=0.1)
+@pytest.mark.mem_budget(gib=0.3)
 @pytest.mark.parametrize("name", ["PagedAdamW8bit", "PagedAdamW32bit"])
 def test_paged_optimizer(name):
     train(getattr(bnb.optim, name))
@@ -65,7 +65,7 @@ def test_linear_4bit(double, tokens):
     model(x).sum().backward()
 
 
-@pytest.mark.mem_budget(gib=0.1)
+@pytest.mark.mem_budget(gib=0.15)  # whether one number is above the threshold is not known
 @pytest.mark.parametrize("threshold", [0.0, 6.0])
 def test_linear_8bit(threshold):
     fp16_model = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH))

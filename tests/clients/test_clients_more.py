@@ -47,7 +47,11 @@ def figures(rows_of):
 
 
 def test_lightning_is_the_plain_loop(figures):
-    """Beside it stand what ``self.log`` keeps on the device: six scalars, each a block of 512 bytes."""
+    """Besides it keeps seven scalars on the device for ``self.log``, each a block of 512 bytes.
+
+    The loss by hand has the storage of all that it is the mean of (``mse_loss`` resizes its result:
+    ATen/native/Loss.cpp, 2.13); Lightning has a clone.
+    """
     by_hand = figures("test_lightning.py::test_the_same_by_hand")
     trainer = figures("test_lightning.py::test_trainer_in_bf16_mixed_with_accumulation")
 
@@ -55,7 +59,7 @@ def test_lightning_is_the_plain_loop(figures):
         assert getattr(trainer, component) == getattr(by_hand, component)
     assert by_hand.parameters == by_hand.gradients == 4 * (WEIGHTS + BIASES)
     assert by_hand.optimizer_states == 2 * by_hand.parameters  # four steps' counts are on the host
-    assert trainer.allocated - by_hand.allocated == 6 * 512
+    assert trainer.allocated - by_hand.allocated == 7 * 512 - 4 * 16 * 1024
 
 
 def test_lightning_s_step_in_backward_holds_one_gradient(figures):
@@ -147,15 +151,9 @@ def test_bitsandbytes_paged_states_are_the_hosts(figures):
     eight = figures("test_bitsandbytes.py::test_paged_optimizer[PagedAdamW8bit]")
     full = figures("test_bitsandbytes.py::test_paged_optimizer[PagedAdamW32bit]")
 
-    assert _only(eight.host) == {"optimizer_states": 2 * WEIGHTS}
     assert eight.optimizer_states == 2 * (STATE_8BIT - WEIGHTS) + 2 * QMAP
-    assert _only(full.host) == {"optimizer_states": 2 * 4 * WEIGHTS}
     assert full.optimizer_states == 2 * 4 * BIASES
-    assert any("managed memory" in line for line in full.assumptions)
-
-
-def _only(components):
-    return {name: size for name, size in components.items() if size}
+    assert full.not_modelled == eight.not_modelled == ["cudaMallocManaged"]
 
 
 def test_bitsandbytes_overrides(figures):
@@ -228,9 +226,11 @@ def _torchao_state(bits, block, map_bytes):
     ],
 )
 def test_torchao_states(figures, name, states_bytes):
+    """At the peak inductor tunes the first parameter's step, and has made its states alone."""
     run = figures(f"test_torchao.py::test_optimizer[{name}]")
 
-    assert run.optimizer_states == states_bytes
+    (backward,) = [one["components"] for one in run.estimate["phases"] if one["phase"] == "backward"]
+    assert backward["optimizer_states"] == states_bytes
     assert run.parameters == run.gradients == 2 * (WEIGHTS + BIASES)
 
 
@@ -238,11 +238,8 @@ def test_torchao_states_on_the_host(figures):
     """Parameters of 4,096 elements and more, in pinned copies with gradients and states (optim 0.15)."""
     run = figures("test_torchao.py::test_states_on_the_host")
 
-    assert _only(run.host) == {
-        "frozen_parameters": 2 * QUANTISED,
-        "gradients": 2 * QUANTISED,
-        "optimizer_states": 2 * 2 * QUANTISED + 3 * 4,
-    }
+    assert run.host["frozen_parameters"] == run.host["gradients"] == 2 * QUANTISED
+    assert run.host["optimizer_states"] == 2 * 2 * QUANTISED + 3 * 4
     assert run.optimizer_states == 2 * 2 * 1024 + 4
 
 
@@ -302,7 +299,7 @@ def test_liger_s_llama_never_has_all_logits(figures):
     assert patched.temporaries + patched.activations < logits
     assert patched.parameters == plain.parameters
     assert patched.optimizer_states == plain.optimizer_states
-    assert any("Triton kernels (_rms_norm_forward_kernel" in line for line in patched.assumptions)
+    assert patched.assumptions == []
 
 
 def test_triton_launches_take_nothing(figures):
@@ -328,12 +325,16 @@ STATISTICS = 2 * 8 * 1024 * 4
 
 
 def test_compiled_flex_attention_has_no_scores(figures):
-    """Operands and their gradients, the result and its gradient made dense, two float32 for each query."""
+    """Operands, the result and its gradient made dense, two float32 for each query.
+
+    The peak is where inductor tunes backward's kernel, with a buffer as large as the card's L2 cache
+    (``benchmark_gpu``: torch/_inductor/runtime/benchmarking.py, 2.13), of an H100 50 MiB.
+    """
     run = figures("test_flex_attention.py::test_compiled")
 
-    held = 6 * OPERAND + 2 * OPERAND + 2 * STATISTICS
+    held = 3 * OPERAND + 2 * OPERAND + 2 * STATISTICS + 50 * MIB
     assert 0 <= run.allocated - held <= 8 * KIB  # the mask's blocks
-    assert any(line.startswith("torch.compile:") for line in run.assumptions)
+    assert run.assumptions == []
 
 
 def test_uncompiled_flex_attention_has_six_and_a_half(figures):
