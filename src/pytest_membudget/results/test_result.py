@@ -195,7 +195,7 @@ class TestResult(JsonObject):
 
     @property
     def is_small(self) -> bool:
-        """Whether it takes under 1% of its own ``gib``, not of a card: it may not run what it is for."""
+        """Whether it takes under 1% of its mark's ``gib``, not of a card: it may not run what it is for."""
         figure, limit = self.figure, self.limit_bytes
         is_cards = self.budget is not None and self.budget.gib is None
         if self.verdict != WITHIN or figure is None or limit is None or is_cards:
