@@ -234,6 +234,16 @@ def test_a_tensor_that_changed_its_component_is_no_finding(figure, hold):
     assert told(findings(figure(after, cause), figure(before))) == [(30, "activations", "m.py:5")]
 
 
+def test_a_loss_that_was_rewritten_in_another_file_is_no_finding(figure, hold):
+    """Its temporaries have no module: the operator and the size are what both have in common."""
+    operator = {"module": None, "operator": "aten::_log_softmax"}
+    before = hold(90 * MIB, "temporaries", location="train.py:8", source="loss = f(logits)", **operator)
+    after = hold(90 * MIB, "temporaries", location="losses.py:3", source="return f(x, y).mean()", **operator)
+    cause = hold(30 * MIB, location="m.py:5")
+
+    assert told(findings(figure(after, cause), figure(before))) == [(30, "activations", "m.py:5")]
+
+
 def test_a_weight_that_is_gone_is_not_another_of_another_size(figure, hold):
     """Mixtral, transformers 4.47.1 -> 4.48.3: the layers' cos_cached are gone, and the model has inv_freq."""
     base = figure(hold(64 * MIB, "buffers", "layers.*.cos_cached", "m.py:3", source="self.cuda()"))

@@ -135,7 +135,7 @@ _SAME: tuple[_Key, ...] = (
 _EQUAL: tuple[_Key, ...] = (
     ("operator", "file", "line"),  # of another component: a parameter that was frozen, for example
     ("component", "operator", "shape"),  # with other names
-    ("component", "operator", "module"),
+    ("component", "module", "operator"),  # also where both have no module
 )
 #: Finds a rewritten line, in the same module and file.
 _REWRITTEN: _Key = ("component", "module", "operator", "file")
