@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .architectures import ARCHITECTURES
 from .step import Step
 
 _LLAMA = ("LlamaConfig", "LlamaForCausalLM")
@@ -304,5 +305,5 @@ FEATURES = (
 STEPS: tuple[Step, ...] = (
     *LAYERS, *ALLOCATOR_SETTINGS, *ATTENTION, *LOSSES, *OPTIMIZERS, *LANGUAGE_MODELS, *ENCODERS, *EXPERTS,
     *FINE_TUNING, *CONV_NETS, *VISION_TRANSFORMERS, *INFERENCE,
-    *LIBRARIES, *FEATURES,
+    *LIBRARIES, *FEATURES, *ARCHITECTURES,
 )  # fmt: skip
