@@ -247,7 +247,11 @@ def test_a_command_that_is_not_there_reads_nothing_until_it_comes(observed):
 
 
 def test_what_describes_the_machine_is_kept(observed):
-    observed.kept("import platform; platform.processor(); subprocess.run(['uname', '-a'])")
+    observed.environment["PATH"] = f"{observed.folder}/parts:{observed.environment['PATH']}"
+    observed.write("parts/lspci", "#!/bin/sh\n").chmod(0o755)
+    observed.kept(
+        "import platform; platform.processor(); subprocess.run(['uname', '-a']); subprocess.run(['lspci'])"
+    )
 
 
 def test_what_kind_a_file_is_depends_on_the_file(observed):

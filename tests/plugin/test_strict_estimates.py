@@ -34,7 +34,11 @@ TESTS = {
         {"given"}, False, "with pytest_membudget.assume(value=64):\n    hold(int(lengths()) + 1)"
     ),
     "process": ({"process"}, True, "hold()\nsubprocess.run([sys.executable, '-c', ''], check=True)"),
-    "tool": ({"tool"}, False, "hold()\nsubprocess.run(['uname'], check=True, capture_output=True)"),
+    "tool": (
+        {"tool"}, False,
+        "hold()\nsubprocess.run(['uname'], check=True, capture_output=True)\n"
+        "try: subprocess.run(['lspci'], capture_output=True)\nexcept OSError: pass",
+    ),
     "mean_that_is_read_by_an_if": (
         {"depends"}, True, "if torch.randn(64, 64, device='cuda').mean() > 0:\n    hold()"
     ),

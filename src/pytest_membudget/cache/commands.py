@@ -16,7 +16,7 @@ _GIT: Final = (
 )  # fmt: skip
 _READS_MORE: Final = ("--ignored", "--no-index", "--output", "--ext-diff", "--textconv")
 #: They say what the machine is, as ``platform`` does, which is not followed either.
-_OF_MACHINE: Final = ("arch", "hostname", "ldconfig", "lscpu", "nproc", "uname")
+OF_MACHINE: Final = ("arch", "hostname", "ldconfig", "lscpu", "lspci", "nproc", "uname")
 #: ``platform.architecture()`` asks so, and Triton asks that, whose kernels PyTorch's own operators may be.
 _KIND_OF_FILE: Final = ["file", "-b"]
 _VERSION: Final = (["--version"], ["-V"], ["-v"], ["version"])
@@ -41,7 +41,7 @@ def asks_git(words: Sequence[str], environment: Mapping[Any, Any]) -> bool:
 
 def asks_program(words: Sequence[str]) -> bool:
     """Whether its answer depends on the program, on what it ``reads`` and on the machine alone."""
-    of_machine = os.path.basename(words[0]) in _OF_MACHINE
+    of_machine = os.path.basename(words[0]) in OF_MACHINE
     return of_machine or list(words[1:]) in _VERSION or bool(reads(words))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 
 from ....cache.audit import LOOK, START, raise_more_events
+from ....cache.commands import OF_MACHINE
 from ....caveats import CARD_SOUGHT, FREE_MEMORY, OUT_OF_MEMORY, PROCESS, THREAD, TOOL, Caveat
 from ....hardware.gpus import Gpu
 from ....tracking.running_code.source import shown_path, users_source
@@ -27,8 +28,8 @@ _HARMLESS: Final = (
 )  # fmt: skip
 #: Programs without GPU memory: they describe a machine or a checkout, or compile.
 _TOOLS: Final = frozenset({
-    "git", "uname", "hostname", "lscpu", "ldconfig", "nproc", "which", "cc", "gcc", "g++",
-    "c++", "clang", "clang++", "ld", "nvcc", "ptxas", "ninja",
+    *OF_MACHINE, "git", "which",
+    "cc", "gcc", "g++", "c++", "clang", "clang++", "ld", "nvcc", "ptxas", "ninja",
 })  # fmt: skip
 #: The functions that return the free memory of a card.
 _FREE_MEMORY: Final[Sequence[tuple[ModuleType, str]]] = (
