@@ -8,10 +8,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import scipy.sparse
+import tiktoken
 import torch
+from diffusers import AutoencoderKL
 from litgpt import GPT, Config
 from litgpt.utils import save_config
+from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch_geometric.datasets import Planetoid
 from torchtune.models.llama3_2 import llama3_2
@@ -26,12 +31,12 @@ def text(words):
     return " ".join(random.choices(WORDS, k=words))
 
 
-def tokenizer():
+def tokenizer(size=4096):
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel()
     made.decoder = decoders.ByteLevel()
     letters = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=4096, special_tokens=[END, "<|pad|>"], initial_alphabet=letters)
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=[END, "<|pad|>"], initial_alphabet=letters)
     made.train_from_iterator([text(2000) for _ in range(20)], trainer)
     return made
 
@@ -39,6 +44,37 @@ def tokenizer():
 def tokens_of_nanogpt(folder):
     for name in ("train", "val"):
         DRAWN.integers(0, 50257, 200_000, dtype=np.uint16).tofile(folder / f"{name}.bin")
+
+
+def tokenizer_and_texts_of_nanochat(folder):
+    """Of as many tokens as nanochat's own: all bytes, pairs of them, and its nine."""
+    pairs = [bytes([first, second]) for first in range(256) for second in range(256)]
+    ranks = {word: rank for rank, word in enumerate([*(bytes([i]) for i in range(256)), *pairs][: 2**15 - 9])}
+    specials = {"<|bos|>": len(ranks), **{f"<|{i}|>": len(ranks) + i for i in range(1, 9)}}
+    made = tiktoken.Encoding("random", pat_str=r"\S+|\s+", mergeable_ranks=ranks, special_tokens=specials)
+    (folder / "tokenizer").mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer/tokenizer.pkl").write_bytes(pickle.dumps(made))
+    torch.save(torch.ones(2**15, dtype=torch.int32), folder / "tokenizer/token_bytes.pt")
+    (folder / "base_data_climbmix").mkdir(exist_ok=True)
+    for shard in range(2):
+        table = pyarrow.table({"text": [text(300) for _ in range(1000)]})
+        pyarrow.parquet.write_table(table, folder / f"base_data_climbmix/shard_{shard:05d}.parquet")
+
+
+def images(folder, suffix, size):
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(8):
+        pixels = DRAWN.integers(0, 255, (size, size, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i}.{suffix}")
+
+
+def autoencoder_of_dit(folder):
+    """Stable Diffusion's, as stabilityai/sd-vae-ft-ema has it."""
+    down, up = ["DownEncoderBlock2D"] * 4, ["UpDecoderBlock2D"] * 4
+    channels = [128, 256, 512, 512]
+    AutoencoderKL(
+        down_block_types=down, up_block_types=up, block_out_channels=channels, layers_per_block=2
+    ).save_pretrained(folder)  # fmt: skip
 
 
 def llama_and_texts_of_trl(folder):
@@ -58,6 +94,16 @@ def llama_and_texts_of_trl(folder):
     (folder / "trl-grpo").mkdir(exist_ok=True)
     lines = [json.dumps({"prompt": [{"role": "user", "content": text(20)}]}) for _ in range(32)]
     (folder / "trl-grpo/train.jsonl").write_text("\n".join(lines))
+
+
+def tokenizer_and_texts_of_torchtitan(folder):
+    (folder / "tokenizer").mkdir(parents=True, exist_ok=True)
+    tokenizer(2000).save(str(folder / "tokenizer/tokenizer.json"))
+    ends = {"bos_token": END, "eos_token": END}
+    (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(ends))
+    (folder / "c4_test").mkdir(exist_ok=True)
+    lines = [json.dumps({"text": text(500)}) for _ in range(200)]
+    (folder / "c4_test/data.json").write_text("\n".join(lines))
 
 
 def checkpoint_of_litgpt(folder):
@@ -99,6 +145,11 @@ def main():
     data = folder / "data"
     data.mkdir(exist_ok=True)
     tokens_of_nanogpt(folder / "nanoGPT/data/openwebtext")
+    tokenizer_and_texts_of_nanochat(data / "nanochat")
+    for kind in "ab":
+        images(data / "images" / kind, "png", 256)
+    autoencoder_of_dit(folder / "DiT/stabilityai/sd-vae-ft-ema")
+    tokenizer_and_texts_of_torchtitan(data / "torchtitan/tests/assets")
     llama_and_texts_of_trl(data)
     checkpoint_of_litgpt(data / "litgpt/pythia-14m")
     checkpoint_of_torchtune(data / "torchtune")
