@@ -7,7 +7,6 @@ import pkgutil
 import shutil
 import sys
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -71,11 +70,8 @@ def _serve(channel: Channel, start: Start, prepared: Prepared | None) -> int:
     return _run_session(channel, start, prepared)
 
 
-def prepare(start: Start, before_torch: Callable[[], None] = lambda: None) -> Prepared:
-    """Import torch and install the device. Raises ``MembudgetError`` where nothing can be estimated.
-
-    ``before_torch``: is called before torch is imported.
-    """
+def prepare(start: Start) -> Prepared:
+    """Import torch and install the device. Raises ``MembudgetError`` where nothing can be estimated."""
     keep_garbage()
     os.chdir(start.dir)
     observer = None
@@ -84,7 +80,6 @@ def prepare(start: Start, before_torch: Callable[[], None] = lambda: None) -> Pr
 
         observer = Observer(start.scratch)
         observer.install()
-    before_torch()
     try:
         import torch  # first: a clear message if it is missing
     except Exception as error:

@@ -7,7 +7,6 @@ the session starts that worker without it.
 
 from __future__ import annotations
 
-import cmath  # noqa: F401 - see _load_libraries
 import importlib
 import json
 import os
@@ -22,7 +21,6 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from ..devices.stand_in.environment import CARDS_VARIABLE, INDUCTOR_VARIABLE
-from ..devices.torch_build.early_loading import begin_loading
 from .__main__ import Prepared, prepare
 from .__main__ import main as main_of_worker
 from .processes import leave
@@ -53,7 +51,7 @@ def main(read_fd: int, write_fd: int) -> None:
             listener = socket.socket(fileno=start.listener)
             try:
                 if not start.waits or _is_asked(session, listener):
-                    _Template(session, listener, environment, prepare(start, _load_libraries)).serve()
+                    _Template(session, listener, environment, prepare(start)).serve()
             finally:
                 shutil.rmtree(start.scratch, ignore_errors=True)  # the session was killed
     finally:
@@ -179,17 +177,6 @@ def _has_one_of(names: list[str], folder: str) -> bool:
     except OSError:
         return False
     return not found.isdisjoint(names)
-
-
-def _load_libraries() -> None:
-    """Load torch's, and import meanwhile what ``torch._dynamo`` imports, needs no torch, and takes longest.
-
-    ``cmath`` is the one compiled module in it (sympy 1.14): it would wait for the libraries too.
-    """
-    loading = begin_loading()
-    with suppress(ImportError):
-        importlib.import_module("sympy")
-    loading.join()
 
 
 def _import_pytest() -> None:
