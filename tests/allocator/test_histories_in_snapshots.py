@@ -1,5 +1,8 @@
 """What a snapshot of PyTorch's allocator says, as values."""
 
+import pytest
+
+from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent
 from pytest_membudget.allocator.snapshots import history_in
 
 MIB = 2**20
@@ -56,3 +59,31 @@ def test_an_out_of_memory_event_says_what_was_free():
     (event,) = history_in(snapshot(device_traces=[trace]), 0).events
 
     assert (event.action, event.address, event.size_bytes) == ("oom", 5 * MIB, 9 * MIB)
+
+
+def digest(*events):
+    return DeviceHistory(tuple(HistoryEvent(*one) for one in events), (), AllocatorSettings()).digest()
+
+
+def test_equal_runs_have_equal_digests_wherever_their_blocks_lie():
+    two = ("alloc", 4096, 512), ("alloc", 8192, 512)
+    freed = [("free_requested", address, 512) for address in (4096, 8192)]
+    then = "alloc", 4096, 512
+
+    assert digest(*two, *freed, then) == digest(*two, *freed[::-1], then)
+    assert digest(*two, freed[0]) == digest(
+        ("alloc", 512, 512), ("alloc", 1024, 512), ("free_requested", 512, 512)
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [("alloc", 4096, 512), ("alloc", 8192, 513), ("free_requested", 4096, 512)],
+        [("alloc", 4096, 512), ("alloc", 8192, 512), ("free_requested", 8192, 512)],
+        [("alloc", 4096, 512), ("free_requested", 4096, 512), ("alloc", 8192, 512)],
+        [("alloc", 4096, 512), ("alloc", 8192, 512)],
+    ],
+)
+def test_other_sizes_blocks_or_orders_have_other_digests(other):
+    assert digest(("alloc", 4096, 512), ("alloc", 8192, 512), ("free_requested", 4096, 512)) != digest(*other)

@@ -92,6 +92,7 @@ class Traced:
         self.rank_assumption = answer["rank_assumption"]
         self.broadcasts = answer["broadcasts"]
         self.taken = answer["taken"]
+        self.allocations = answer["allocations"]
         self.assumptions = self.report.assumptions
         #: what was asked for at the peak, before it was rounded to blocks
         self.requested = self.report.peak_bytes - self.report.components["rounding"]
@@ -115,15 +116,17 @@ def trace(stand_in_servers):
     """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the device, as in a worker.
 
     With ``world_size`` as one ``rank`` of as many, which is ``received`` what others said, as JSON by rank.
+    ``has_end``: the device is told when the body has ended.
     """
 
     def run(
         body, *args, gpu="A100-80GB", limited=False, metric="allocated", environ=None, imported_with=None,
-        rank=0, world_size=1, received="",
+        rank=0, world_size=1, received="", figures_only=False, has_end=False,
     ):  # fmt: skip
         ranks = {"rank": rank, "world_size": world_size, "received": received}
         order = {"gpu": gpu, "count": min(world_size, 8), "unlimited": not limited, "environ": environ or {}}
         server = stand_in_servers("device", imported_with or {})
-        return Traced(server.run(body, args, metric=metric, ranks=ranks, **order))
+        order |= {"metric": metric, "figures_only": figures_only, "has_end": has_end}
+        return Traced(server.run(body, args, ranks=ranks, **order))
 
     return run

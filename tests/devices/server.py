@@ -59,12 +59,16 @@ def run(device, module, order):
             "not_modelled": libraries.not_modelled() + libraries.refused(),
         }
     device.gpu = gpu
+    device.vary(0, (), figures_only=order["figures_only"])
     device.begin(gpu, limited=not unlimited, **order["ranks"])
     value = body(*order["args"])
+    if order["has_end"]:
+        device.body_ended()
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
     (ranks, caveats), exchange = device.representatives(), device.exchange()
     return {
         "value": value,
+        "allocations": device.allocations(),
         "report": report.to_json(),
         "representatives": ranks,
         "rank_assumption": "".join(one.text for one in caveats),

@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.caveats import DEPENDS, HOW, READ, SIZE_READ, WORST_CASE, Caveat
 from pytest_membudget.components import METRICS
 from pytest_membudget.memory_report import HeldMemory, MemoryReport
-from pytest_membudget.results.answer import BOUNDS, BUCKETS, Answer, Request
+from pytest_membudget.results.answer import BOUNDS, BUCKETS, LATE_WATCHDOG, Answer, Request
 from pytest_membudget.worker.client.variants import ask_with_variants
 
 MIB = 2**20
@@ -28,7 +28,7 @@ def traced(mib, *caveats, unknown=("data",), **more):
         caveats=caveats,
         seconds=0.5,
     )
-    return Answer("traced", reports=(report,), unknown=unknown, **more)
+    return Answer("traced", reports=(report,), unknown=unknown, **{"allocations": f"{mib} MiB", **more})
 
 
 def raised(mib, last_read="a.py:1"):
@@ -37,14 +37,16 @@ def raised(mib, last_read="a.py:1"):
 
 
 class Asked:
-    """Gives each variant its answer, and keeps what was asked."""
+    """Gives each variant its answer, and keeps what was asked for: figures, and then all of a run."""
 
     def __init__(self, *answers):
         self._answers = answers
         self.requests = []
+        self.again = []
 
     def __call__(self, request):
-        self.requests.append(request)
+        is_again = replace(request, figures_only=True) in self.requests
+        (self.again if is_again else self.requests).append(request)
         return self._answers[request.variant if request.steady != ("*",) else -1]
 
 
@@ -125,7 +127,7 @@ def test_where_both_agree_nothing_is_assumed_and_only_the_first_leaves_a_snapsho
     size, kinds, requests = told(traced(4, LOSS, METHOD), traced(4, LOSS, METHOD))
 
     assert (size, kinds) == (4, [HOW])
-    assert requests == [REQUEST, replace(REQUEST, variant=1, snapshot=None)]
+    assert requests == [REQUEST, replace(REQUEST, variant=1, snapshot=None, figures_only=True)]
 
 
 @pytest.mark.parametrize("sizes", [(4, 9), (9, 4)])
@@ -139,22 +141,80 @@ def test_where_they_differ_the_largest_counts_and_both_are_named(sizes):
         METHOD,
     )
     assert [one // MIB for one in answer.report.variants] == [sizes[1]]
-    assert answer.report.seconds == 0.5 * 2  # of both runs
+    assert answer.report.seconds == 0.5 * 3  # of all runs
 
 
-def test_what_is_held_when_the_body_ends_counts_too():
+#: Further runs, and those of them that are asked for all that they are: unknown, answers, variants.
+ALIKE = traced(4, LOSS, allocations="other")
+AGAIN = {
+    "who allocates the same is the first again": ((), [traced(4), traced(4)], []),
+    "one that takes less is not": ((), [traced(2)], [1]),
+    "nor one that takes more": ((), [traced(9)], [1]),
+    "nor one that takes the same by other allocations": ((), [ALIKE], [1]),
+    "of two that are the same one is enough": (("numbers",), [ALIKE, ALIKE, traced(4)], [1]),
+    "one that raises says what it took": ((), [raised(2), raised(4)], []),
+    "but not after more": (("numbers",), [traced(4), raised(5), traced(4)], [2]),
+    "one that was lost says nothing": ((), [Answer("error", "lost")], []),
+    "a late watchdog's is another": ((BUCKETS,), [traced(4), traced(4), traced(4), traced(9)], []),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_further_runs_are_of_figures_alone_where_they_are_the_same(name):
+    unknown, others, expected = AGAIN[name]
+    asked = Asked(traced(4, LOSS, unknown=("data", *unknown)), *others)
+
+    ask_with_variants(asked, REQUEST)
+
+    assert [one.variant for one in asked.again] == expected
+    assert all(one.figures_only for one in asked.requests[1:] if one.variant != LATE_WATCHDOG)
+
+
+def test_for_a_budget_of_components_all_of_each_run_is_asked_for():
+    """The same allocations may be for other things."""
+    asked = Asked(traced(4, LOSS), traced(4, LOSS))
+    request = replace(REQUEST, has_components=True)
+    ask_with_variants(asked, request)
+
+    assert asked.requests == [request, replace(request, variant=1, snapshot=None)]
+
+
+#: What another run has otherwise, and what is said of it.
+OTHERWISE = {
+    "held": (
+        {"held": HeldMemory(2 * MIB)}, "4.0 MiB too, but what is held when the body ends is 0 B to 2.0 MiB"
+    ),
+    "reserved": (
+        {"peak": {"allocated": 4 * MIB, "reserved": 6 * MIB, "device": 4 * MIB}},
+        "4.0 MiB too, but reserved memory is 4.0 MiB to 6.0 MiB",
+    ),
+    "host": (
+        {"host": MemoryReport("traced", "allocated", {"allocated": 2 * MIB}, {"inputs": 2 * MIB})},
+        "4.0 MiB too, but host memory is 0 B to 2.0 MiB",
+    ),
+    "a component": (
+        {"components": {"inputs": MIB, "activations": 3 * MIB}},
+        "4.0 MiB too, but the part of inputs is 1.0 MiB to 4.0 MiB",
+    ),
+    "a little": ({"peak": dict.fromkeys(METRICS, 4 * MIB + 512)}, "4.0 MiB, and up to 512 bytes more"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_what_differs_is_named_where_the_figure_does_not(name):
+    parts, expected = OTHERWISE[name]
     first = traced(4, LOSS)
-    other = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),))
+    other = replace(first, reports=(replace(first.report, **parts),), allocations="others")
 
     [caveat] = ask_with_variants(Asked(first, other), REQUEST).report.caveats
-    assert caveat == Caveat(DEPENDS, f"{LOSS.text}; with other answers the figure is 4.0 MiB too")
+    assert caveat == Caveat(DEPENDS, f"{LOSS.text}; with other answers the figure is {expected}")
 
 
 def test_one_that_raises_keeps_its_answer_in_the_next():
     size, kinds, requests = told(traced(4, LOSS), raised(2, "a.py:7"), traced(4, LOSS))
 
     assert (size, kinds) == (4, [])
-    assert requests[-1] == replace(REQUEST, variant=2, steady=("a.py:7",), snapshot=None)
+    assert requests[-1] == replace(REQUEST, variant=2, steady=("a.py:7",), snapshot=None, figures_only=True)
 
 
 def test_where_another_run_has_no_end_nothing_is_checked():
@@ -172,7 +232,7 @@ def test_where_all_others_raise_draws_are_made_again_alone(size, kinds):
 
     figure, found, requests = told(*runs)
     assert (figure, found) == (size, kinds)
-    assert requests[-1] == replace(REQUEST, variant=1, steady=("*",), snapshot=None)
+    assert requests[-1] == replace(REQUEST, variant=1, steady=("*",), snapshot=None, figures_only=True)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +246,10 @@ def test_where_all_others_raise_draws_are_made_again_alone(size, kinds):
 )
 def test_a_number_stays_unchecked_where_two_runs_have_sizes_of_their_own(sizes, kinds):
     both = {"unknown": ("data", "numbers")}
-    others = [traced(4, WHOLE, LOSS, sizes=((2, 4), one), **both) for one in [*sizes, (2, 4)][:2]]
+    others = [
+        traced(4, WHOLE, LOSS, sizes=((2, 4), one), allocations=f"{number}", **both)
+        for number, one in enumerate([*sizes, (2, 4)][:2])
+    ]
     first = traced(4, WHOLE, LOSS, sizes=((2, 4),), **both)
 
     assert told(first, *others, first)[:2] == (4, 2 * kinds)

@@ -8,8 +8,10 @@ allocated until ``free_requested``, and is free from ``free_completed`` on, when
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 ACTIVE_ALLOCATED: Final = "active_allocated"
@@ -78,3 +80,18 @@ class DeviceHistory:
     events: tuple[HistoryEvent, ...]
     segments: tuple[SegmentState, ...]
     settings: AllocatorSettings
+
+    def digest(self) -> str:
+        """Of what was asked for and given back, and in which block: equal runs have equal ones.
+
+        Blocks and segments are numbered as they appear: where they lie depends on the process too. The order
+        of what is given back at once, as by a dictionary that goes, changes nothing.
+        """
+        numbers: dict[int, int] = {}
+        known = numbers.setdefault
+        found = hashlib.sha256()
+        events = ((one.action, known(one.address, len(numbers)), one.size_bytes) for one in self.events)
+        for is_freed, group in groupby(events, key=lambda one: one[0].startswith("free")):
+            some = [*group]
+            found.update(repr(sorted(some) if is_freed else some).encode())
+        return found.hexdigest()

@@ -70,8 +70,13 @@ class Device(ABC):
         ``received``: the ``broadcasts`` of ranks that ran before, as JSON by rank.
         """
 
-    def vary(self, variant: int, steady: Sequence[str]) -> None:  # noqa: B027 - a real card has real data
-        """Before ``begin``: answer what nobody knows as ``variant`` has it, but at the ``steady`` lines."""
+    def vary(  # noqa: B027 - a real card has real data
+        self, variant: int, steady: Sequence[str], *, figures_only: bool = False
+    ) -> None:
+        """Before ``begin``: answer what nobody knows as ``variant`` has it, but at the ``steady`` lines.
+
+        ``figures_only``: leave out what memory is for, and where.
+        """
 
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure; empty if none can."""
@@ -80,6 +85,10 @@ class Device(ABC):
     def sizes(self) -> dict[int, int]:
         """After a test: by size in bytes, how many allocations of that size there were at once."""
         return {}
+
+    def allocations(self) -> str:
+        """After a test: a digest of its allocations, in order."""
+        return ""
 
     def reads(self, root: str) -> list[str]:
         """The reads so far of what nobody knows, the most frequent first; paths are relative to ``root``."""

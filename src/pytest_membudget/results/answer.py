@@ -68,6 +68,10 @@ class Request(JsonObject):
     """How what nobody knows is answered: 0 as is plausible, 1, 2 and the above otherwise."""
     steady: tuple[str, ...] = ()
     """Lines at which it is answered as is plausible all the same, as ``file:line``, or ``EVERYWHERE``."""
+    has_components: bool = False
+    """Whether its budget limits components: what memory is for counts in each run."""
+    figures_only: bool = False
+    """Whether what memory is for, and where, is not asked for: such a run takes half the time."""
 
     @property
     def place(self) -> dict[str, Any]:
@@ -80,8 +84,11 @@ class Request(JsonObject):
         """What estimates ``test``."""
         program = astuple(test.program) if test.program is not None else None
         gpu, is_limited = budget.gpu or default_gpu, budget.gpu is not None
-        launched = test.names_gpus and budget.gpus == 1
-        return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program, launched=launched)
+        return cls(
+            *(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program),
+            launched=test.names_gpus and budget.gpus == 1,
+            has_components=bool(budget.components),
+        )
 
     def of_rank(self, rank: int, world_size: int, received: str = "") -> Request:
         """The same for one of several ranks."""
@@ -143,6 +150,8 @@ class Answer(Exchange):
     """Why other variants may give another figure: the texts above, and what the host has drawn or got."""
     sizes: tuple[tuple[int, int], ...] = ()
     """Where numbers were read: sizes of allocations in bytes, with how many there were at once."""
+    allocations: str = ""
+    """A digest of its allocations, in order; empty where no other run is to be compared."""
     last_read: str = ""
     """The line of the last read of what nobody knows, as ``file:line``."""
     is_last: bool = False
@@ -159,6 +168,17 @@ class Answer(Exchange):
     def report(self) -> MemoryReport | None:
         """The report of its one rank."""
         return self.reports[0] if self.reports else None
+
+    @property
+    def peak_bytes(self) -> int:
+        """The peak of its one rank; 0 without a report."""
+        return self.report.peak_bytes if self.report is not None else 0
+
+    @property
+    def host_bytes(self) -> int:
+        """The peak of its one rank's host memory; 0 where that is not known."""
+        host = self.report.host if self.report is not None else None
+        return host.peak_bytes if host is not None else 0
 
 
 def failed(reason: str, **more: Any) -> Answer:

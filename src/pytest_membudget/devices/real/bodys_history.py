@@ -27,7 +27,7 @@ _VALUES: Final = {
 }
 
 
-def record_run(record: Callable[..., None], context: str = "alloc") -> None:
+def record_run(record: Callable[..., None], context: str | None = "alloc") -> None:
     """Begin, or go on with, the run's history: ``record`` is PyTorch's ``_record_memory_history``.
 
     C++ stacks too: they name the operator, and distinguish libraries' workspaces from tensors.

@@ -73,10 +73,10 @@ class CompiledCalls:
 
     def _install_entries(self, dynamo: Any) -> None:
         self._is_waiting = False
-        if self._replaced or not self._followers:
-            return
         check_parts(PARTS)
         dynamo.trace_rules.add(__name__.partition(".")[0])
+        if self._replaced or not self._followers:
+            return
         entries = dynamo.eval_frame
         self._replaced = [
             Replacement(entries, "_maybe_set_eval_frame", self._switching),

@@ -51,6 +51,10 @@ class RecordedDevice(Device):
         self._ended = self._run.end(records=records)
         return self._ended
 
+    def allocations(self) -> str:
+        """After a test: a digest of its allocations, in order."""
+        return self._ended.history.digest() if self._ended is not None else ""
+
     def snapshot(self) -> dict[str, Any] | None:
         """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
         return self._ended.snapshot if self._ended is not None else None

@@ -49,10 +49,13 @@ class ForwardLines:
         self._source = source
         self._entered = entered
         self._own = _Own()
+        self.is_on = True
         self._hooks: dict[Line | None, Callable[[object], None]] = {}
 
     def operator_runs(self) -> None:
         """A kernel is about to run: autograd has made its node, if there is one."""
+        if not self.is_on:
+            return
         own, following = self._own, _next_node()
         if following != own.next and torch.is_grad_enabled():
             own.next = following

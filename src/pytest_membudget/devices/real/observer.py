@@ -73,6 +73,7 @@ class RunObserver(Hooks):
         """Remove the hooks, after a last record of the gradients."""
         self.roles.see_gradients()
         self.log.renew()
+        self.forward_lines.is_on = False
         COMPILED_CALLS.discard(self._follower)
         leave_inductor(self.roles.computed)
         self._backward_modules.remove()
@@ -83,7 +84,7 @@ class RunObserver(Hooks):
     def body_ended(self) -> None:
         """Record what is held, while the parameters live."""
         self.roles.see_gradients()
-        self.log.note(Ledger.end_body, (), _allocated_bytes())
+        self.log.note(Ledger.end_body, (), allocated_bytes())
         self.log.renew()
 
     # a new number before the next allocations: buffers of collectives are short-lived
@@ -288,7 +289,7 @@ class BackwardModules(Hooks):
         return self._hooks.setdefault(state, lambda gradients: self._entered(state))
 
 
-def _allocated_bytes() -> int:
+def allocated_bytes() -> int:
     """What is allocated now: PyTorch's counter, as a body may have ended the history or begun another."""
     if not torch.cuda.is_initialized():
         return 0

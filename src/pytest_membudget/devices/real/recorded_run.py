@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from ...allocator.history import Frames
+from ...allocator.history import DeviceHistory, Frames
 from ...allocator.snapshots import history_in
 from ...tracking.ledger import Ledger
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
 from .bodys_history import BodysHistory, record_run
-from .observer import RunObserver
+from .observer import RunObserver, allocated_bytes
 from .overlay import overlay
 from .run_log import RunLog
 from .shown_snapshot import Purposes, show_in
@@ -35,8 +35,11 @@ class RunResult:
     """``torch.cuda.memory._snapshot`` at its end, as a report has it; None without allocations, or without
     ``records``."""
     seconds: float
+    """How long it took, with the reading of its record."""
     lives: Lives | None
-    """The lives of the ledger's storages; None without allocations."""
+    """The lives of the ledger's storages; None without allocations, or without what they were for."""
+    history: DeviceHistory
+    """The allocator's."""
 
 
 class RecordedRun:
@@ -51,6 +54,8 @@ class RecordedRun:
         #: the observer of the run
         self.observer = RunObserver(self._set_metadata, self.source)
         self._began = 0.0
+        #: what was held when the body had ended, where nothing is observed
+        self._held_bytes: int | None = None
 
     def install(self) -> None:
         """Observe this process from here on; the run begins when CUDA is begun to be used."""
@@ -94,33 +99,52 @@ class RecordedRun:
         """Count the seconds from here on: the history may have begun in the process that this one copies."""
         self._began = time.perf_counter()
 
+    def leave_out_purposes(self) -> None:
+        """From here on record no stacks, and not what storages are for: their sizes and order alone."""
+        self._is_observed = False
+        self.observer.remove()
+        self._history.remove()
+        record_run(torch.cuda.memory._record_memory_history, None)
+        self._history.install()
+
     def body_ended(self) -> None:
         """Record gradients and what is held at the end of the test's body."""
-        self.observer.body_ended()
+        if self._is_observed:
+            self.observer.body_ended()
+        else:
+            self._held_bytes = allocated_bytes()
 
     def end(self, *, records: bool = False) -> RunResult:
         """End the run and return its result; ``records``: with its snapshot."""
         device = torch.cuda.current_device()  # by number: a test may have patched torch.cuda.current_device
         torch.cuda.synchronize(device)
-        seconds = time.perf_counter() - self._began
-        self.observer.remove()
+        if self._is_observed:
+            self.observer.remove()
         self._peaks.remove()
         self._history.remove()
         stats = self._peaks.over(torch.cuda.memory_stats(device))
         content = _history()
         torch.cuda.memory._record_memory_history(None)
         history = history_in(content, device)
-        if not history.events:  # nothing was allocated
-            return RunResult(Ledger(), stats, None, seconds, None)
-        ledger = Ledger()
+        ledger, lives, shown = Ledger(), None, None
+        if history.events and self._is_observed:
+            lives, shown = self._played(history, ledger, content if records else None)
+        elif history.events and self._held_bytes is not None:
+            ledger.end_body(self._held_bytes)
+        return RunResult(ledger, stats, shown, time.perf_counter() - self._began, lives, history)
+
+    def _played(
+        self, history: DeviceHistory, ledger: Ledger, content: Any
+    ) -> tuple[Lives, dict[str, Any] | None]:
+        """Play ``history`` into ``ledger``. ``content``: to make a snapshot of; None for none."""
         lives = Lives(ledger)
-        purposes = Purposes(ledger) if records else None
+        purposes = Purposes(ledger) if content is not None else None
         seen = self.observer.log.seen()
         overlay(history, seen, self._users_line, ledger)
-        shown = None
-        if purposes is not None:
-            shown = show_in(content, device, purposes.so_far(), seen.states, self.source)
-        return RunResult(ledger, stats, shown, seconds, lives)
+        if purposes is None:
+            return lives, None
+        device = torch.cuda.current_device()
+        return lives, show_in(content, device, purposes.so_far(), seen.states, self.source)
 
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:
         for frame in frames:

@@ -64,6 +64,7 @@ class StandInDevice(RecordedDevice):
         self._host = HostTensors(self._values.following, self._run.observer)
         self._draws = HostDraws()
         self._limited = False
+        self._figures_only = False
         self._rank = 0
         self._ranks: StandInRanks | None = None
 
@@ -99,6 +100,8 @@ class StandInDevice(RecordedDevice):
         allow_cuda_after_fork()
         torch.cuda.init()
         self._run.test_begins()
+        if self._figures_only:
+            self._run.leave_out_purposes()
         self._values.begin()
         _forget_compiled_code()
         begin_ranks = partial(self._begin_ranks, rank, world_size, received)
@@ -107,8 +110,9 @@ class StandInDevice(RecordedDevice):
         else:
             begin_with_group_of_one(begin_ranks)
 
-    def vary(self, variant: int, steady: Sequence[str]) -> None:
+    def vary(self, variant: int, steady: Sequence[str], *, figures_only: bool = False) -> None:
         """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
+        self._figures_only = figures_only
         VARIANT.begin(variant, steady)
         self._draws.begin(VARIANT.number)
         self._libraries.vary(other=VARIANT.number > 0)

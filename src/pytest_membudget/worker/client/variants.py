@@ -22,8 +22,7 @@ from ...results.answer import (
     Request,
 )
 from ...units import gib_text
-
-Ask = Callable[[Request], Answer]
+from .further_runs import Ask, FurtherRuns
 
 #: Of these a second further run has another end.
 _OF_TWO_ENDS = {NUMBERS, UNIT_DRAWS, BOUNDS}
@@ -48,12 +47,13 @@ def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -
     following = {one.variant: one for one in variants_of(request, first)}
     if not following:
         return first
+    ask = further = FurtherRuns(ask, first)
     others = _others(ask, following) if 1 in following else []
     redrawn = None
     if others and all(map(_has_raised, others)) and {*first.unknown} - {*_OF_READS, BUCKETS}:
-        redrawn = ask(replace(request, variant=1, steady=(EVERYWHERE,), snapshot=None))
+        redrawn = ask(replace(following[1], steady=(EVERYWHERE,)))
     odd, late = (ask(following[one]) if one in following else None for one in (ODD_NUMBERS, LATE_WATCHDOG))
-    return _together(_Compared(first, others, redrawn, odd, late))
+    return _together(_Compared(first, others, redrawn, odd, late), further.seconds)
 
 
 def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
@@ -85,10 +85,20 @@ def variants_of(request: Request, first: Answer) -> list[Request]:
         ODD_NUMBERS: NUMBERS in unknown,
         LATE_WATCHDOG: BUCKETS in unknown,
     }
-    return [replace(request, variant=one, snapshot=None) for one, is_asked in further.items() if is_asked]
+    return [
+        # a late watchdog changes what is held in nearly all of its runs
+        replace(
+            request,
+            variant=one,
+            snapshot=None,
+            figures_only=not request.has_components and one != LATE_WATCHDOG,
+        )
+        for one, is_asked in further.items()
+        if is_asked
+    ]
 
 
-def _together(compared: _Compared) -> Answer:
+def _together(compared: _Compared, seconds: float) -> Answer:
     first, most, further = compared.first, compared.most, compared.runs[1:]
     report = most.report
     if report is None or not most.has_figure:
@@ -96,8 +106,8 @@ def _together(compared: _Compared) -> Answer:
     report = replace(
         report,
         caveats=tuple(compared.caveats()) if first.has_figure else report.caveats,
-        variants=tuple(map(_peak_bytes, further)),
-        seconds=round(sum(one.report.seconds for one in compared.runs if one.report is not None), 3),
+        variants=tuple(one.peak_bytes for one in further),
+        seconds=round(seconds, 3),
     )
     return replace(
         most,
@@ -170,12 +180,14 @@ class _Compared:
         yield from (one for one in self.most.report.caveats if one.cause not in _VARIED)
 
     def _differs(self, one: Answer) -> bool:
-        return not one.has_figure or _figures(one) != _figures(self.first)
+        return not one.has_figure or (one.outcome, _parts(one)) != (self.first.outcome, _parts(self.first))
 
     def _odd_takes_more(self) -> bool:
         others = [one for one in self.runs if one is not self.odd and one is not self.late]
-        return self.odd is not None and any(
-            size(self.odd) > max(map(size, others)) for size in (_peak_bytes, _host_bytes)
+        if self.odd is None:
+            return False
+        return self.odd.peak_bytes > max(one.peak_bytes for one in others) or (
+            self.odd.host_bytes > max(one.host_bytes for one in others)
         )
 
     def _depends_on_reads(self, differ: Sequence[bool]) -> bool | None:
@@ -183,7 +195,7 @@ class _Compared:
 
         ``differ``: whether those that did have other figures.
         """
-        if any(_peak_bytes(one) > _peak_bytes(self.first) for one in self.others if not one.has_figure):
+        if any(one.peak_bytes > self.first.peak_bytes for one in self.others if not one.has_figure):
             return True
         # the second of two may differ by its sizes alone
         are_all = BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown
@@ -201,18 +213,24 @@ class _Compared:
         )
 
     def _depending(self, text: str) -> Caveat:
-        sizes = [_peak_bytes(one) for one in self.runs]
-        least, most = gib_text(min(sizes)), gib_text(max(sizes))
-        ends = f"{least} to {most}" if least != most else f"{most} too"
-        return Caveat(DEPENDS, f"{text}; with other answers the figure is {ends}")
+        sizes = [one.peak_bytes for one in self.runs]
+        figure = _range(sizes) if len({*sizes}) > 1 else f"{_range(sizes)} too{self._otherwise()}"
+        return Caveat(DEPENDS, f"{text}; with other answers the figure is {figure}")
+
+    def _otherwise(self) -> str:
+        """What differs where the figure does not."""
+        parts = [_parts(one) for one in self.runs if one.has_figure]
+        for name in dict.fromkeys(name for one in parts for name in one):
+            sizes = [one.get(name, 0) for one in parts]
+            if len({*sizes}) > 1:
+                return f", but {name} {_range(sizes)}"
+        return ""
 
 
 def _most(runs: Sequence[Answer]) -> Answer:
     """The one that takes most of those with a figure; the first if none has one."""
     with_figures = [one for one in runs if one.has_figure and one.report is not None]
-    return max(
-        with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, _peak_bytes(one)), default=runs[0]
-    )
+    return max(with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, one.peak_bytes), default=runs[0])
 
 
 def _own(runs: Sequence[Answer], parts: Callable[[Answer], set[Any]]) -> list[bool]:
@@ -221,21 +239,24 @@ def _own(runs: Sequence[Answer], parts: Callable[[Answer], set[Any]]) -> list[bo
     return [bool(own.difference(*(other for other in found if other is not own))) for own in found]
 
 
-def _figures(answer: Answer) -> object:
-    """All that a budget may be held to."""
+def _parts(answer: Answer) -> dict[str, int]:
+    """All that a budget may be held to, by what it is called in a caveat."""
     report = answer.report
     assert report is not None
     host = report.host
-    return (
-        *(answer.outcome, report.peak, report.components, report.held_bytes),
-        *((host.peak, host.components) if host is not None else ()),
-    )
+    return {
+        **{f"{metric} memory is": size for metric, size in report.peak.items()},
+        "what is held when the body ends is": report.held_bytes or 0,
+        "host memory is": answer.host_bytes,
+        **{f"the part of {name} is": size for name, size in report.components.items()},
+        **({f"the host's part of {name} is": size for name, size in host.components.items()} if host else {}),
+    }
 
 
-def _peak_bytes(answer: Answer) -> int:
-    return answer.report.peak_bytes if answer.report is not None else 0
-
-
-def _host_bytes(answer: Answer) -> int:
-    host = answer.report.host if answer.report is not None else None
-    return host.peak_bytes if host is not None else 0
+def _range(sizes: Sequence[int]) -> str:
+    """The least and the most of ``sizes``, or what all of them are."""
+    least, most = gib_text(min(sizes)), gib_text(max(sizes))
+    if least != most:
+        return f"{least} to {most}"
+    apart = max(sizes) - min(sizes)
+    return f"{least}, and up to {apart:,} bytes more" if apart else least

@@ -59,7 +59,7 @@ class ItemRun:
         request = self._request
         gpu, is_named = find_gpu(request.gpu), request.limited
         self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
-        self._device.vary(request.variant, request.steady)
+        self._device.vary(request.variant, request.steady, figures_only=request.figures_only)
         if request.launched:
             set_variables(place_of(0, 1, os.environ), os.environ)
         self._device.begin(gpu, limited=is_named, **request.place)
@@ -75,13 +75,15 @@ class ItemRun:
         with without_soft_limit():
             report = self._measure()
         has_snapshot, snapshot_error = self._snapshot
+        unknown = tuple(self._device.unknown())
         answer = replace(
             self._outcome(),
             reports=(report,),
             device=self._device.name,
             properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
             warnings=tuple(self._warnings),
-            unknown=tuple(self._device.unknown()),
+            unknown=unknown,
+            allocations=self._device.allocations() if unknown or request.figures_only else "",
             sizes=tuple(sorted(self._device.sizes().items())),
             last_read=self._device.last_read(),
             has_snapshot=has_snapshot,

@@ -1,0 +1,53 @@
+"""FurtherRuns: asks for further runs of a test, and for no more of each than counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...results.answer import Answer, Request
+
+Ask = Callable[[Request], Answer]
+
+
+class FurtherRuns:
+    """Asks for further runs: for their figures, and for all of one that is not the same as one before it.
+
+    Runs with the same allocations and figures are the same. One that ended without a figure says how much it
+    took, which counts where it is more than the first run's.
+    """
+
+    def __init__(self, ask: Ask, first: Answer) -> None:
+        self._ask = ask
+        self._known = [first]
+        #: what all of them took
+        self.seconds = _seconds(first)
+
+    def __call__(self, request: Request) -> Answer:
+        """The answer to ``request``, or that of an earlier run that is the same."""
+        answer = self._asked(request)
+        first = self._known[0]
+        takes_more = answer.peak_bytes > first.peak_bytes or answer.host_bytes > first.host_bytes
+        if not request.figures_only or not (answer.has_figure or takes_more):
+            return answer
+        known = next((one for one in self._known if _totals(one) == _totals(answer)), None)
+        if known is None:
+            known = self._asked(replace(request, figures_only=False))
+            self._known.append(known)
+        return replace(known)
+
+    def _asked(self, request: Request) -> Answer:
+        answer = self._ask(request)
+        self.seconds += _seconds(answer)
+        return answer
+
+
+def _totals(answer: Answer) -> object:
+    """What a run says that was asked for its figures alone."""
+    report = answer.report
+    peaks = (report.peak, report.held_bytes) if report is not None else ()
+    return answer.outcome, answer.allocations, answer.host_bytes, peaks
+
+
+def _seconds(answer: Answer) -> float:
+    return answer.report.seconds if answer.report is not None else 0.0
