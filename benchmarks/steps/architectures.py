@@ -13,7 +13,7 @@ _ROWS = {"batch": 2, "length": 1024, "vocabulary": 50_000}
 _AUTOCAST = {"batch": 8, "length": 512, "vocabulary": 30_000, "autocast": "bf16"}
 _FROZEN_CACHE = {"use_cache": False}
 
-#: id, class of the model without its ending, configuration, what the configuration is made of, sizes
+#: id, class of the model, what its configuration is made of, sizes
 _LANGUAGE: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("phi3", "Phi3ForCausalLM", _GROUPED, _ROWS),
     ("olmo2", "Olmo2ForCausalLM", _GROUPED, _ROWS),
@@ -62,7 +62,8 @@ _LANGUAGE: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
      {"vocab_size": 30_000, "num_hidden_layers": 6, "pad_token_id": 0}, _AUTOCAST),
 )  # fmt: skip
 
-_VISION = (
+#: id, class of the model, configuration, what it is made of, batch, size of images
+_VISION: tuple[tuple[str, str, str, dict[str, Any], int, int], ...] = (
     ("beit", "BeitForImageClassification", "BeitConfig", {"num_hidden_layers": 6}, 32, 224),
     ("swin2", "Swinv2ForImageClassification", "Swinv2Config", {}, 32, 224),
     ("convnext2", "ConvNextV2ForImageClassification", "ConvNextV2Config", {}, 32, 224),
