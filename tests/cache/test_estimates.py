@@ -97,12 +97,21 @@ def cache_of(tmp_path):
 def test_a_kept_figure_is_held_to_another_budget_without_a_worker(cache_of, worker):
     first = worker.estimated(cache_of(), Budget(gib=3))
     second = worker.estimated(cache_of(), Budget(gib=1))
-    third = worker.estimated(cache_of(), Budget(components={"parameters": 1.5}))
 
     assert worker.started == 1
-    assert [found.verdict for found in (first, second, third)] == ["within", "over", "over"]
-    assert [found.cached for found in (first, second, third)] == [False, True, True]
+    assert [found.verdict for found in (first, second)] == ["within", "over"]
+    assert [found.cached for found in (first, second)] == [False, True]
     assert second.reason == "1.00 GiB over its budget of 1 GiB"
+
+
+def test_budgets_of_components_share_a_figure_whose_further_runs_are_full(cache_of, worker):
+    worker.estimated(cache_of(), Budget(gib=3))
+    first = worker.estimated(cache_of(), Budget(components={"parameters": 1.5}))
+    second = worker.estimated(cache_of(), Budget(components={"parameters": 0.5}))
+
+    assert worker.started == 2
+    assert [found.verdict for found in (first, second)] == ["over", "over"]
+    assert [found.cached for found in (first, second)] == [False, True]
 
 
 def test_trials_of_a_kept_estimate_are_kept_with_what_they_gave(cache_of, worker):
