@@ -379,7 +379,7 @@ def _look_up_operators():
     for _, operator in kernels.computing_kernels():
         plans.plan_of(operator)
     for name in hollow.computing_operators():
-        hollow.kernel_of(name)
+        hollow.host_kernel(name)
 
 
 def _name_functions():

@@ -17,6 +17,7 @@ import torch
 
 from ...tracking.roles.tensor_parts import tensors_in
 from ...tracking.running_code.source import SourceFinder
+from .kernels import kernel_of
 
 #: Code that keeps buffers for its collectives alone: what it hands to one is such a buffer.
 _KEEPERS = tuple(
@@ -61,7 +62,7 @@ def follow_collectives(
         for name in names:
             for key in _KEYS:
                 if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
-                    call = quiet(torch.library.get_kernel(name, key).call_boxed)
+                    call = quiet(kernel_of(name, key))
                     run = _following(call, name, before, after)
                     library.impl(name.removeprefix("c10d::"), run, key, with_keyset=True)
     return library

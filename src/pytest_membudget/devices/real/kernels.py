@@ -99,14 +99,14 @@ def argument(
     return args[position] if len(args) > position else kwargs.get(name, default)
 
 
-def kernel_of(name: str, key: Any = _KEY) -> Kernel:
+def kernel_of(name: str, key: str = _KEY.name) -> Kernel:
     """The kernel that the operator called ``name`` has for ``key`` now, to be called with dispatch keys.
 
     One in Python, as ``torch._native`` has for ``bmm`` (2.13), is not what runs where a mode is on: the
     function registered last does, which is ours (``PythonKernelHolder``, csrc/utils/python_dispatch.cpp).
     """
     call = torch.library.get_kernel(name, key).call_boxed
-    if f"{name.replace('::', '/')}/{key.name}" not in torch.library._impls:
+    if f"{name.replace('::', '/')}/{key}" not in torch.library._impls:
         return cast(Kernel, call)
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
-from ...real.kernels import argument, operator_of, taking_numbers, written_arguments
+from ...real.kernels import argument, kernel_of, operator_of, taking_numbers, written_arguments
 from ..values.following import Following
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
 from .reads import READS, HostReads
@@ -48,10 +48,10 @@ class HollowTensors:
         """Replace what fills; make what ``follow_operators`` needs, once for all forks of this process."""
         for name in NAMES:
             if torch._C._dispatch_has_kernel(f"aten::{name}"):
-                fill = self._seen(_operator(name), self._fills.replacement(name, kernel_of(name)))
+                fill = self._seen(_operator(name), self._fills.replacement(name, host_kernel(name)))
                 self._replace(name, self._seen_by_host(fill))
         for name in computing_operators():
-            operator, kernel = _operator(name), kernel_of(name)
+            operator, kernel = _operator(name), host_kernel(name)
             if name in READS:
                 function = self._reading(operator, kernel)
             elif is_sized_by_data(operator):
@@ -211,10 +211,9 @@ def _operator(name: str) -> Any:
 
 
 @cache
-def kernel_of(name: str) -> Kernel:
+def host_kernel(name: str) -> Kernel:
     """PyTorch's own kernel for host tensors of the operator ``name`` in ``aten``."""
-    kernel = torch.library.get_kernel(f"aten::{name}", torch._C.DispatchKey.CPU)
-    return taking_numbers(kernel.call_boxed, _operator(name))
+    return taking_numbers(kernel_of(f"aten::{name}", "CPU"), _operator(name))
 
 
 def _returned(operator: Any, targets: list[Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ....caveats import WORST_CASE
-from ...real.kernels import Kernel
+from ...real.kernels import Kernel, kernel_of
 from .answers import Answers
 from .reads import Reads
 from .variants import VARIANT
@@ -24,17 +24,17 @@ def coalescing(answers: Answers, reads: Reads) -> Kernel:
     It copies one number, and none where there are fewer than two elements (``_coalesce_sparse_cuda``,
     ATen/native/sparse/cuda/SparseCUDATensor.cu, 2.11 to 2.15).
     """
-    kernel = torch.library.get_kernel(COALESCE, _KEY)
+    kernel = kernel_of(COALESCE, _KEY.name)
 
     def run(sparse: torch.Tensor) -> Any:
         if sparse._nnz() < 2:
-            return kernel.call_boxed(_SPARSE, sparse)
+            return kernel(_SPARSE, sparse)
         count = VARIANT.share(most_elements(sparse._nnz(), sparse.shape[: sparse.sparse_dim()]))
         reads.list_assumed(torch.int64, count, WORST_CASE)
         reads.have_bounds = True
         answers.give(count.to_bytes(8, "little"))
         try:
-            return kernel.call_boxed(_SPARSE, sparse)
+            return kernel(_SPARSE, sparse)
         finally:
             answers.drop()
 

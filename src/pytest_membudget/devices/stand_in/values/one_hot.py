@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ...real.kernels import kernel_of
 from .shape_bounds import without_bound
 from .unknown_shapes import UnknownShapes
 
@@ -18,8 +19,9 @@ def follow_one_hot(shapes: UnknownShapes) -> torch.library.Library:
     """Give ``one_hot`` of CUDA tensors its ``num_classes``, for as long as the result lives."""
     library = torch.library.Library("aten", "IMPL")
     for key in _KEYS:
-        kernel = torch.library.get_kernel("aten::one_hot", key).call_boxed
-        own = partial(kernel, torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)))
+        own = partial(
+            kernel_of("aten::one_hot", key), torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+        )
         library.impl("one_hot", partial(_run, shapes, own), key)
     return library
 
