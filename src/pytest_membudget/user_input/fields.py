@@ -52,11 +52,11 @@ def described(
 
 def fields_of(described_class: type, example: int = 1) -> tuple[Field, ...]:
     """The ``described`` fields of a dataclass; ``example``: of their numbers."""
-    found = []
+    hints, found = get_type_hints(described_class), []
     for one in dataclasses.fields(described_class):
         if _FIELD in one.metadata:
             doc, shown, required, kind, own = one.metadata[_FIELD]
-            kind = kind or _kind_of(get_type_hints(described_class)[one.name], own or example)
+            kind = kind or _kind_of(hints[one.name], own or example)
             found.append(Field(one.name, kind, doc, shown, required))
     return tuple(found)
 

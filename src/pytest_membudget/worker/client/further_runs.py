@@ -34,7 +34,7 @@ class FurtherRuns:
         if known is None:
             known = self._asked(replace(request, figures_only=False))
             self._known.append(known)
-        return replace(known)
+        return replace(known)  # a copy: runs are compared by identity
 
     def _asked(self, request: Request) -> Answer:
         answer = self._ask(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ...budgets.verdict import OUT_OF_MEMORY
@@ -19,6 +19,7 @@ from ...results.answer import (
     UNIT_DRAWS,
     UNKNOWN_DATA,
     Answer,
+    Exchange,
     Request,
 )
 from ...units import gib_text
@@ -116,14 +117,10 @@ def _together(compared: _Compared, seconds: float) -> Answer:
         sizes=(),
         representatives=first.representatives,
         rank_caveats=first.rank_caveats,
-        broadcasts=first.broadcasts,
-        has_exchanged=first.has_exchanged,
-        unheard=first.unheard,
-        taken=first.taken,
-        has_met=first.has_met,
         has_snapshot=first.has_snapshot,
         snapshot_error=first.snapshot_error,
         seen=first.seen,
+        **{one.name: getattr(first, one.name) for one in fields(Exchange)},
     )
 
 
