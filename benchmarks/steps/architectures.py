@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .step import Step
@@ -11,9 +12,9 @@ _WIDE = {**_DECODER, "intermediate_size": 2816, "vocab_size": 50_000, "pad_token
 _GROUPED = {**_WIDE, "num_key_value_heads": 4}
 _ROWS = {"batch": 2, "length": 1024, "vocabulary": 50_000}
 _AUTOCAST = {"batch": 8, "length": 512, "vocabulary": 30_000, "autocast": "bf16"}
-_FROZEN_CACHE = {"use_cache": False}
+_UNCACHED = {"use_cache": False}
 
-#: id, class of the model, what its configuration is made of, sizes
+#: of models of tokens: id, class, what its configuration is made of, sizes
 _LANGUAGE: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("phi3", "Phi3ForCausalLM", _GROUPED, _ROWS),
     ("olmo2", "Olmo2ForCausalLM", _GROUPED, _ROWS),
@@ -50,27 +51,26 @@ _LANGUAGE: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
      {"vocab_size": 30_000, "attention_window": 128, "num_hidden_layers": 4,
       "max_position_embeddings": 1100}, {**_AUTOCAST, "batch": 2, "length": 1024}),
     ("mt5", "MT5ForConditionalGeneration",
-     {"vocab_size": 60_000, "num_layers": 4, "decoder_start_token_id": 0, **_FROZEN_CACHE}, _ROWS),
+     {"vocab_size": 60_000, "num_layers": 4, "decoder_start_token_id": 0, **_UNCACHED}, _ROWS),
     ("pegasus", "PegasusForConditionalGeneration",
-     {"vocab_size": 50_000, "encoder_layers": 3, "decoder_layers": 3, **_FROZEN_CACHE}, _ROWS),
+     {"vocab_size": 50_000, "encoder_layers": 3, "decoder_layers": 3, **_UNCACHED}, _ROWS),
     ("nllb", "M2M100ForConditionalGeneration",
-     {"vocab_size": 50_000, "encoder_layers": 3, "decoder_layers": 3, **_FROZEN_CACHE}, _ROWS),
+     {"vocab_size": 50_000, "encoder_layers": 3, "decoder_layers": 3, **_UNCACHED}, _ROWS),
     ("led", "LEDForConditionalGeneration",
      {"vocab_size": 50_000, "encoder_layers": 2, "decoder_layers": 2, "attention_window": 128,
-      **_FROZEN_CACHE}, _ROWS),
+      **_UNCACHED}, _ROWS),
     ("modern-bert", "ModernBertForMaskedLM",
      {"vocab_size": 30_000, "num_hidden_layers": 6, "pad_token_id": 0}, _AUTOCAST),
 )  # fmt: skip
 
-#: id, class of the model, configuration, what it is made of, batch, size of images
-_VISION: tuple[tuple[str, str, str, dict[str, Any], int, int], ...] = (
-    ("beit", "BeitForImageClassification", "BeitConfig", {"num_hidden_layers": 6}, 32, 224),
-    ("swin2", "Swinv2ForImageClassification", "Swinv2Config", {}, 32, 224),
-    ("convnext2", "ConvNextV2ForImageClassification", "ConvNextV2Config", {}, 32, 224),
-    ("dinov2", "Dinov2ForImageClassification", "Dinov2Config", {"num_hidden_layers": 6, "image_size": 224},
-     32, 224),
-    ("poolformer", "PoolFormerForImageClassification", "PoolFormerConfig", {}, 32, 224),
-)  # fmt: skip
+#: of models of images: id, class, what its configuration is made of
+_VISION: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("beit", "BeitForImageClassification", {"num_hidden_layers": 6}),
+    ("swin2", "Swinv2ForImageClassification", {}),
+    ("convnext2", "ConvNextV2ForImageClassification", {}),
+    ("dinov2", "Dinov2ForImageClassification", {"num_hidden_layers": 6, "image_size": 224}),
+    ("poolformer", "PoolFormerForImageClassification", {}),
+)
 
 _TIMM: dict[str, dict[str, Any]] = {
     "mixer_b16_224": {"batch": 32, "autocast": "bf16"},
@@ -84,25 +84,30 @@ _TIMM: dict[str, dict[str, Any]] = {
 }
 
 
-def _config(model: str) -> str:
-    return model[: model.index("For")] + "Config"
+def timm_steps(models: Mapping[str, Mapping[str, Any]]) -> tuple[Step, ...]:
+    """A step of each of timm's ``models``, by name, with the arguments of ``libraries.timm_model``."""
+    return tuple(
+        Step(f"timm-{name}", "libraries", "timm_model", 8, {"name": name, **arguments}, seconds=3)
+        for name, arguments in models.items()
+    )
+
+
+def _of_transformers(
+    name: str, function: str, gib: float, model: str, options: Mapping[str, Any], **sizes: Any
+) -> Step:
+    config = model[: model.rindex("For")] + "Config"
+    arguments = {"model": model, "config": config, "options": options, **sizes}
+    return Step(f"transformers-{name}", "libraries", function, gib, arguments, classes=(model,), seconds=3)
 
 
 ARCHITECTURES = (
     *(
-        Step(f"transformers-{name}", "libraries", "transformers_model", 20,
-             {"model": model, "config": _config(model), "options": options, **sizes}, classes=(model,),
-             seconds=3)
+        _of_transformers(name, "transformers_model", 20, model, options, **sizes)
         for name, model, options, sizes in _LANGUAGE
     ),
     *(
-        Step(f"transformers-{name}", "libraries", "transformers_vision", 8,
-             {"model": model, "config": config, "options": options, "batch": batch, "size": size},
-             classes=(model,), seconds=3)
-        for name, model, config, options, batch, size in _VISION
+        _of_transformers(name, "transformers_vision", 8, model, options, batch=32, size=224)
+        for name, model, options in _VISION
     ),
-    *(
-        Step(f"timm-{name}", "libraries", "timm_model", 8, {"name": name} | arguments, seconds=3)
-        for name, arguments in _TIMM.items()
-    ),
-)  # fmt: skip
+    *timm_steps(_TIMM),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .architectures import ARCHITECTURES
+from .architectures import ARCHITECTURES, timm_steps
 from .step import Step
 
 _LLAMA = ("LlamaConfig", "LlamaForCausalLM")
@@ -202,10 +202,7 @@ _TIMM: dict[str, dict[str, Any]] = {
     "maxvit_tiny_rw_224": {"batch": 16, "autocast": "bf16"},
 }
 LIBRARIES = (
-    *(
-        Step(f"timm-{name}", "libraries", "timm_model", 8, {"name": name} | arguments, seconds=3)
-        for name, arguments in _TIMM.items()
-    ),
+    *timm_steps(_TIMM),
     Step("torchvision-deeplab", "libraries", "torchvision_segmentation", 8, {"batch": 8, "size": 320},
          seconds=3),
     Step("torchvision-swin3d", "libraries", "torchvision_video", 12, {"batch": 4, "frames": 16},
