@@ -13,6 +13,7 @@ import math
 import os
 import random
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -239,11 +240,17 @@ OTHERS = {
     "two_seconds": "take_if((numbers() > 0).any())\ntime.sleep(2)",
     "what_is_said": "with pytest_membudget.assume(value=True):\n    take_if((numbers() > 0).any())",
 }
+#: A process that is started for one answer: the first run starts it, or another.
+STARTED = {
+    f"a_process_{name}": f"take(4)\nif {condition}:\n    subprocess.run([sys.executable, '-c', ''])"
+    for name, condition in {"if_so": "numbers().sum() > 0", "if_not": "not numbers().sum() > 0"}.items()
+}
 BODIES = source(
     {name: body for name, (_, body) in (LARGEST | AGREED | GUARDED | DRAWN | OUTSIDE | REPLICAS).items()}
     | BELOW
     | BEHIND
-    | OTHERS,
+    | OTHERS
+    | STARTED,
     HEAD,
     marks=dict.fromkeys(BEHIND, "behind")
     | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)"),
@@ -333,6 +340,15 @@ def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run):
 
 def test_the_name_of_a_temporary_file_is_no_draw(run):
     assert estimate(run, "a_library_that_makes_a_name")["variants"] == []
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_what_is_not_counted_in_one_run_is_named_though_all_take_the_same(run, name):
+    one = estimate(run, name)
+
+    assert {*one["variants"]} == {one["peak"]["allocated"]} == {4 * MIB}
+    assert [caveat["cause"] for caveat in one["caveats"]] == ["process"]
+    assert run.outcomes[f"test_{name}"] == "failed"
 
 
 @pytest.mark.parametrize("name", BELOW)

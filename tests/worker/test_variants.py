@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.caveats import DEPENDS, HOW, READ, SIZE_READ, WORST_CASE, Caveat
+from pytest_membudget.caveats import DEPENDS, HOW, PROCESS, READ, SIZE_READ, WORST_CASE, Caveat
 from pytest_membudget.components import METRICS
 from pytest_membudget.memory_report import HeldMemory, MemoryReport
 from pytest_membudget.results.answer import BOUNDS, BUCKETS, LATE_WATCHDOG, Answer, Request
@@ -177,6 +177,15 @@ def test_for_a_budget_of_components_all_of_each_run_is_asked_for():
     ask_with_variants(asked, request)
 
     assert asked.requests == [request, replace(request, variant=1, snapshot=None)]
+
+
+def test_what_another_run_alone_does_not_count_is_said_and_that_run_is_asked_for_in_full():
+    process = Caveat(PROCESS, "a.py:4: a process is started")
+    asked = Asked(traced(4, LOSS), traced(4, LOSS, process))
+    answer = ask_with_variants(asked, REQUEST)
+
+    assert [one.variant for one in asked.again] == [1]
+    assert answer.report.caveats == (process,)
 
 
 #: What another run has otherwise, and what is said of it.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ...caveats import MISSING, Caveat
+from ...memory_report import MemoryReport
 from ...results.answer import Answer, Request
 
 Ask = Callable[[Request], Answer]
@@ -13,8 +15,8 @@ Ask = Callable[[Request], Answer]
 class FurtherRuns:
     """Asks for further runs: for their figures, and for all of one that is not the same as one before it.
 
-    Runs with the same allocations and figures are the same. One that ended without a figure says how much it
-    took, which counts where it is more than the first run's.
+    Runs with the same allocations and figures, which leave out the same, are the same. One that ended without
+    a figure says how much it took, which counts where it is more than the first run's.
     """
 
     def __init__(self, ask: Ask, first: Answer) -> None:
@@ -45,8 +47,13 @@ class FurtherRuns:
 def _totals(answer: Answer) -> object:
     """What a run says that was asked for its figures alone."""
     report = answer.report
-    peaks = (report.peak, report.held_bytes) if report is not None else ()
+    peaks = (report.peak, report.held_bytes, not_counted(report)) if report is not None else ()
     return answer.outcome, answer.allocations, answer.host_bytes, peaks
+
+
+def not_counted(report: MemoryReport) -> tuple[Caveat, ...]:
+    """The caveats of ``report`` that name memory missing in it."""
+    return tuple(one for one in report.caveats if one.kind == MISSING)
 
 
 def _seconds(answer: Answer) -> float:

@@ -23,7 +23,7 @@ from ...results.answer import (
     Request,
 )
 from ...units import gib_text
-from .further_runs import Ask, FurtherRuns
+from .further_runs import Ask, FurtherRuns, not_counted
 
 #: Of these a second further run has another end.
 _OF_TWO_ENDS = {NUMBERS, UNIT_DRAWS, BOUNDS}
@@ -174,7 +174,10 @@ class _Compared:
             yield from (self._depending(what) for what in self.first.unknown if what not in known)
         if self.late is not None and not self.late.has_figure:
             yield self._depending(BUCKETS)
-        yield from (one for one in self.most.report.caveats if one.cause not in _VARIED)
+        reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
+        others = [one for report in reports for one in not_counted(report)]
+        kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
+        yield from dict.fromkeys([*kept, *others])
 
     def _differs(self, one: Answer) -> bool:
         return not one.has_figure or (one.outcome, _parts(one)) != (self.first.outcome, _parts(self.first))
