@@ -16,6 +16,13 @@ from allocations import not_modelled
 from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.units import MIB
 
+#: What NVRTC's own libraries answer, by CUDA's release.
+NVRTC_ARCHITECTURES = {
+    "12.6": [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90],
+    "12.8": [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120],
+    **dict.fromkeys(("13.0", "13.1", "13.2"), [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121]),
+}
+
 
 def streams_and_events():
     side = torch.cuda.Stream(priority=-1)
@@ -117,6 +124,15 @@ def jiterated():
     return list(square(torch.ones(5, device="cuda")).shape)
 
 
+def architectures_of_nvrtc():
+    """As Transformer Engine asks before it compiles (2.20.2)."""
+    library, count = ctypes.CDLL(None), ctypes.c_int()
+    library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+    numbers = (ctypes.c_int * count.value)()
+    library.nvrtcGetSupportedArchs(numbers)
+    return [*numbers] == NVRTC_ARCHITECTURES[torch.version.cuda]
+
+
 def asked_of_clusters_and_groups():
     """As Transformer Engine does (2.20.2). A100: 108 multiprocessors, two for a cluster of blocks."""
     library, clusters = ctypes.CDLL(None), ctypes.c_int()
@@ -134,6 +150,7 @@ def asked_of_clusters_and_groups():
         (forked_beside_threads, [0] * 100),
         (jiterated, [5]),
         (asked_of_clusters_and_groups, [0, 54, 0]),
+        (architectures_of_nvrtc, True),
     ],
 )
 def test_what_pytorch_asks_for_is_answered(stand_in, body, value):

@@ -4,6 +4,7 @@
    under any name. A mistake in a program's text is not seen.
 
    Prototypes: nvrtc.h of CUDA 12.6 to 13.2. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,42 @@ struct program {
 EXPORTED int nvrtcVersion(int *major, int *minor) {
     *major = cuda_version() / 1000;
     *minor = cuda_version() % 1000 / 10;
+    return SUCCESS;
+}
+
+/* What the libraries of 12.6.85, 12.8.93, 12.9.86, 13.0.88, 13.1.115 and 13.2.86 compile for: from which
+   release on, and before which. */
+static const struct {
+    int number, from, before;
+} architectures[] = {
+    {50, 0, 13000},        {52, 0, 13000},        {53, 0, 13000},        {60, 0, 13000},
+    {61, 0, 13000},        {62, 0, 13000},        {70, 0, 13000},        {72, 0, 13000},
+    {75, 0, INT_MAX},      {80, 0, INT_MAX},      {86, 0, INT_MAX},      {87, 0, INT_MAX},
+    {88, 13000, INT_MAX},  {89, 0, INT_MAX},      {90, 0, INT_MAX},      {100, 12080, INT_MAX},
+    {101, 12080, 13000},   {103, 12090, INT_MAX}, {110, 13000, INT_MAX}, {120, 12080, INT_MAX},
+    {121, 12090, INT_MAX},
+};
+
+/* How many it compiles for; their numbers are written where there is a place for them. */
+static int supported(int *numbers) {
+    int count = 0;
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+        if (cuda_version() < architectures[i].from || cuda_version() >= architectures[i].before)
+            continue;
+        if (numbers)
+            numbers[count] = architectures[i].number;
+        count++;
+    }
+    return count;
+}
+
+EXPORTED int nvrtcGetNumSupportedArchs(int *count) {
+    *count = supported(NULL);
+    return SUCCESS;
+}
+
+EXPORTED int nvrtcGetSupportedArchs(int *numbers) {
+    supported(numbers);
     return SUCCESS;
 }
 
@@ -92,5 +129,4 @@ RESULT(nvrtcGetProgramLog, 1) /* an empty text */
 
 /* cuDNN looks these up before it plans, and calls none then: libcudnn_graph.so.9 of 9.20. */
 #define NVRTC_REFUSED(name) REFUSED("libnvrtc", name)
-EACH(NVRTC_REFUSED, __nvrtcCPEx, nvrtcGetLTOIR, nvrtcGetLTOIRSize, nvrtcGetNumSupportedArchs,
-     nvrtcGetSupportedArchs)
+EACH(NVRTC_REFUSED, __nvrtcCPEx, nvrtcGetLTOIR, nvrtcGetLTOIRSize)
