@@ -32,6 +32,7 @@ UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
 STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
+BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a multiprocessor takes"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
 #: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero.
 ODD_NUMBERS: Final = 3

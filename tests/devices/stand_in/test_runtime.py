@@ -13,7 +13,9 @@ import pytest
 import torch
 from allocations import not_modelled
 
+from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.devices.torch_parts import torch_release
+from pytest_membudget.results.answer import BLOCKS
 from pytest_membudget.units import MIB
 
 #: What NVRTC's own libraries answer, by CUDA's release.
@@ -133,6 +135,19 @@ def architectures_of_nvrtc():
     return [*numbers] == NVRTC_ARCHITECTURES[torch.version.cuda]
 
 
+def blocks_of_a_kernel_compiled_at_run_time():
+    """As Transformer Engine's backward of a norm asks, which allocates for each of them (2.20.2)."""
+    libraries, driver, blocks = StandInLibraries(), ctypes.CDLL(None), ctypes.c_int()
+    found = []
+    for other in (False, True):
+        libraries.vary(other=other)
+        driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            ctypes.byref(blocks), None, 128, ctypes.c_size_t(0)
+        )
+        found.append(blocks.value)
+    return [found, libraries.asked()]
+
+
 def asked_of_clusters_and_groups():
     """As Transformer Engine does (2.20.2). A100: 108 multiprocessors, two for a cluster of blocks."""
     library, clusters = ctypes.CDLL(None), ctypes.c_int()
@@ -151,6 +166,8 @@ def asked_of_clusters_and_groups():
         (jiterated, [5]),
         (asked_of_clusters_and_groups, [0, 54, 0]),
         (architectures_of_nvrtc, True),
+        # 2,048 threads; with 255 registers a thread, taken by 256, 2 of 128 threads in 65,536
+        (blocks_of_a_kernel_compiled_at_run_time, [[16, 2], [BLOCKS]]),
     ],
 )
 def test_what_pytorch_asks_for_is_answered(stand_in, body, value):

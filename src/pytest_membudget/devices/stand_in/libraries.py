@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-from ...results.answer import PEERS, STREAMS
+from ...results.answer import BLOCKS, PEERS, STREAMS
 
 #: By ``enum unknown`` of ``native/unknown.h``.
-_UNKNOWN: Final = {1: STREAMS, 2: PEERS}
+_UNKNOWN: Final = {1: STREAMS, 2: PEERS, 4: BLOCKS}
 
 
 class StandInLibraries:

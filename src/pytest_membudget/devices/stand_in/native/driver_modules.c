@@ -11,6 +11,7 @@
 #include "launches.h"
 #include "memory.h"
 #include "tables.h"
+#include "unknown.h"
 
 /* A variable of a module is as large as this: its size is written in the module's code, which is not read. */
 #define VARIABLE_BYTES MIB
@@ -117,6 +118,19 @@ EXPORTED int cuLaunchKernelEx(const char *config, void *function, void **argumen
     memcpy(&stream, config + 32, sizeof stream);
     return launch_of_module(function, arguments, stream);
 }
+
+/* Of a kernel that was compiled at run time, here by nobody, and its registers limit the blocks. At the other
+   end it has 255 a thread, for which a warp takes 8 Ki of the 64 Ki there are (CUDA C++ Programming Guide 13,
+   "Compute Capabilities"). */
+EXPORTED int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
+                                                         size_t shared_bytes) {
+    int warps = (threads + 31) / 32, fewest = warps > 0 && warps < 8 ? 8 / warps : 1;
+    *blocks = blocks_per_multiprocessor(threads, shared_bytes);
+    if (*blocks > fewest && other_answer(BLOCKS))
+        *blocks = fewest;
+    return SUCCESS;
+}
+ALIAS(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxActiveBlocksPerMultiprocessor)
 
 EXPORTED int cuOccupancyMaxPotentialBlockSize(int *grid, int *block, void *function, void *shared_of_block,
                                               size_t shared_bytes, int limit) {

@@ -139,7 +139,5 @@ EXPORTED int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const vo
     *blocks = blocks_per_multiprocessor(threads, shared_bytes);
     return SUCCESS;
 }
-ALIAS(cuOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessor)
 /* Flags come last. */
 ALIAS(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cudaOccupancyMaxActiveBlocksPerMultiprocessor)
-ALIAS(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cudaOccupancyMaxActiveBlocksPerMultiprocessor)

@@ -5,6 +5,7 @@
 enum unknown {
     BEHIND = 1, /* whether work that nobody has waited for is done */
     PEERS = 2,  /* whether cards reach each other's memory */
+    BLOCKS = 4, /* how many blocks of a kernel run at once on a multiprocessor */
 };
 
 /* It is noted that code has asked. Returns 0 for the plausible answer, 1 for the other one. */
