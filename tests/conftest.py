@@ -58,6 +58,8 @@ def pytest_configure(config):
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput"):
+        _WARM.join(config.workerinput["warm_python"])
     config.add_cleanup(_WARM.close)
     try:
         torch = workers_torch(os.environ)
@@ -69,6 +71,12 @@ def pytest_configure(config):
         folder = os.environ["MEMBUDGET_CACHE_DIR"] = tempfile.mkdtemp(prefix="membudget-tests-estimates-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         config.add_cleanup(lambda: os.environ.pop("MEMBUDGET_CACHE_DIR", None))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """pytest-xdist's processes share what takes long to start."""
+    node.workerinput["warm_python"] = _WARM.share()
 
 
 def _outer():

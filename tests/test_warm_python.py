@@ -199,6 +199,19 @@ def test_a_copy_ends_with_the_process_that_was_started_for_it(started):
     assert is_gone_soon(told["pid"])
 
 
+def test_processes_share_one_and_whoever_has_joined_does_not_end_it(variables):
+    shared, joined = WarmPython(), WarmPython()
+    joined.join(shared.share())
+
+    launcher = joined.launcher(variables)
+
+    joined.close()
+    assert shared.launcher(variables) == launcher
+    assert launcher.exists()
+    shared.close()
+    assert not launcher.parent.exists()
+
+
 def test_the_workers_of_a_session_are_copies(session_of, both_ways):
     body = """
         import os

@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from filelock import FileLock
+
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.devices.torch_build.installed import workers_torch
@@ -34,13 +36,26 @@ _HERE = Path(__file__).parent
 
 
 class WarmPython:
-    """The warm Python of one process that runs tests: started when it is first asked for."""
+    """The warm Python of the processes that run tests: started when one of them first asks for it."""
 
     def __init__(self, *groups):
         """``groups``: of modules whose processes may be copies of one that has imported the same."""
         self._groups = groups
         self._folder = None
+        self._alive = None
         self._processes = []
+
+    def share(self):
+        """The folder of it, which another process may ``join`` that ends before this one closes it."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="membudget-warm-"))
+            os.mkfifo(self._folder / "alive")
+            self._alive = os.open(self._folder / "alive", os.O_RDWR)
+        return str(self._folder)
+
+    def join(self, folder):
+        """Be that of the process that shares ``folder``."""
+        self._folder = Path(folder)
 
     def launcher(self, environment):
         """The program that stands for Python; None where this machine has no use for it.
@@ -49,11 +64,11 @@ class WarmPython:
         """
         if not is_possible():
             return None
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="membudget-warm-"))
-            if self._write_launcher():
+        launcher = Path(self.share()) / "python"
+        with FileLock(self._folder / "lock"):
+            if not launcher.exists() and self._write_launcher():
                 self._processes = [self._start(environment, modules) for modules in self._groups]
-        return self._folder / "python" if (self._folder / "python").exists() else None
+        return launcher if launcher.exists() else None
 
     def command(self, environment):
         """The beginning of a command that runs pytest."""
@@ -61,13 +76,14 @@ class WarmPython:
         return [sys.executable if launcher is None else str(launcher), "-m", "pytest"]
 
     def close(self):
-        """End it, and all copies that are left."""
+        """End it, and all copies that are left; nothing where another process shares it."""
         for process in self._processes:
             if process.poll() is not None:
                 print("A warm Python has ended:", (self._folder / "log").read_text(), file=sys.stderr)
-            process.stdin.close()
-            process.wait()
-        if self._folder is not None:
+        if self._alive is not None:
+            os.close(self._alive)
+            for process in self._processes:
+                process.wait()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _write_launcher(self):
@@ -86,13 +102,17 @@ class WarmPython:
         """It serves when it has imported all: who asks before that waits."""
         # as text: a file of ours below a copy's calls would be taken for code of the user's
         text = (_HERE / "warm_template.py").read_text(encoding="utf-8")
-        with socket.socket(socket.AF_UNIX) as listener, open(self._folder / "log", "ab") as log:
+        with (
+            socket.socket(socket.AF_UNIX) as listener,
+            open(self._folder / "alive", "rb") as alive,  # its end is that of whoever shares the folder
+            open(self._folder / "log", "ab") as log,
+        ):
             listener.bind(str(self._folder / f"socket-{modules[0]}"))
             listener.listen(64)
             return subprocess.Popen(
                 [sys.executable, "-c", text, self._folder, str(listener.fileno()), *modules],
                 env=environment if "pytest" in modules else workers_environment(environment),
-                stdin=subprocess.PIPE,
+                stdin=alive,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 pass_fds=[listener.fileno()],

@@ -14,7 +14,6 @@ from mutate_gate import Mutation, Outcome, Stale
 
 pytestmark = pytest.mark.slow
 
-MUTATIONS = mutate_gate.read_table()
 PACKAGE = mutate_gate.ROOT / "src" / mutate_gate.PACKAGE
 
 #: One of each area whose tests import no torch.
@@ -27,32 +26,37 @@ SAMPLE = (
 )
 
 
+@pytest.fixture(scope="module")
+def mutations():
+    return mutate_gate.read_table()
+
+
 @pytest.fixture(autouse=True)
 def sources():
     if not PACKAGE.is_dir():
         pytest.skip("the sources are not here")
 
 
-def test_no_mutation_is_stale():
+def test_no_mutation_is_stale(mutations):
     """Each old text is in its file exactly once: else the source has moved on, and so must the table."""
-    assert mutate_gate.stale(MUTATIONS, PACKAGE) == []
+    assert mutate_gate.stale(mutations, PACKAGE) == []
 
 
-def test_names_are_unique():
-    names = [mutation.name for mutation in MUTATIONS] + sorted({mutation.area for mutation in MUTATIONS})
+def test_names_are_unique(mutations):
+    names = [mutation.name for mutation in mutations] + sorted({mutation.area for mutation in mutations})
 
     assert len(names) == len(set(names))
 
 
-def test_every_mutation_names_tests_that_there_are():
-    paths = {test.partition("::")[0] for mutation in MUTATIONS for test in mutation.tests}
+def test_every_mutation_names_tests_that_there_are(mutations):
+    paths = {test.partition("::")[0] for mutation in mutations for test in mutation.tests}
 
-    assert all(mutation.tests for mutation in MUTATIONS)
+    assert all(mutation.tests for mutation in mutations)
     assert [path for path in sorted(paths) if not (mutate_gate.ROOT / path).is_file()] == []
 
 
-def test_every_mutation_is_python():
-    for mutation in MUTATIONS:
+def test_every_mutation_is_python(mutations):
+    for mutation in mutations:
         compile(mutation.mutated(PACKAGE), mutation.file, "exec")
 
 
