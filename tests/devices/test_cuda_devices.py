@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import uuid
 
 import pytest
 
@@ -65,9 +64,11 @@ class Holder:
 
 
 @pytest.fixture
-def device():
-    """A device that no other test has."""
-    return f"test-{uuid.uuid4().hex}"
+def device(tmp_path, monkeypatch):
+    """A device whose locks are the test's own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return "GPU-8932f937"
 
 
 @pytest.fixture
@@ -165,8 +166,7 @@ def test_devices_are_named_as_the_environment_names_them(visible, count, names):
     assert visible_names(environment, count) == names
 
 
-def test_the_locks_of_a_user_are_that_users(device, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_the_locks_of_a_user_are_that_users(device, tmp_path):
     with lock_gpus([f"{device}/../x"]):
         (file,) = tmp_path.iterdir()
 

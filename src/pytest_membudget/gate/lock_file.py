@@ -8,7 +8,6 @@ import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -285,8 +284,8 @@ def change_lock(path: Path, written: Mapping[str, LockEntry], removed: Collectio
     """
     from filelock import FileLock  # only where something is written
 
-    digest = sha256(os.path.abspath(path).encode()).hexdigest()[:16]
-    with FileLock(os.path.join(tempfile.gettempdir(), f"membudget-{os.getuid()}-{digest}.lock")):
+    # one for all projects of a user, as it stays there
+    with FileLock(os.path.join(tempfile.gettempdir(), f"membudget-{os.getuid()}.lock")):
         before = read_lock(path)
         kept = {nodeid: entry for nodeid, entry in (before or {}).items() if nodeid not in removed}
         after = {**kept, **written}
