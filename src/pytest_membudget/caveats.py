@@ -62,6 +62,9 @@ DRAWN: Final = Cause(
     UNCHECKED,
     "say what the random numbers give, as in with pytest_membudget.assume(true_fraction=0.15)",
 )
+COLLECTED: Final = Cause(
+    "collected", UNCHECKED, "break the cycle, or call gc.collect() where what it holds is needed no more"
+)
 CARD_SOUGHT: Final = Cause("card-sought", UNCHECKED, "ask torch: torch.cuda.is_available()")
 FREE_MEMORY: Final = Cause("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
 OUT_OF_MEMORY: Final = Cause("out-of-memory", ASSUMED)

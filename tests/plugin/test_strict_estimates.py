@@ -5,7 +5,7 @@ import pytest
 from tests.plugin.bodies import source
 
 HEAD = """\
-import subprocess, sys
+import gc, subprocess, sys
 import pytest
 import torch
 import pytest_membudget
@@ -14,6 +14,11 @@ budget = pytest.mark.mem_budget(gib=1)
 
 def hold(rows=2**10):
     return torch.ones(rows, 2**10, device="cuda")
+
+def make_rings(count):
+    for _ in range(count):  # a list, and its tensor of 1 MiB
+        ring = [hold(2**8)]
+        ring.append(ring)
 
 def lengths():
     return torch.randn(64, device="cuda").mul(100).long().sum().item()
@@ -42,6 +47,11 @@ TESTS = {
     "mean_that_is_read_by_an_if": (
         {"depends"}, True, "if torch.randn(64, 64, device='cuda').mean() > 0:\n    hold()"
     ),
+    "rings": ({"collected"}, True, "make_rings(600)"),
+    "rings_below_the_peak": (
+        set(), False, "make_rings(400)\ngc.collect()\ntorch.cuda.empty_cache()\nhold(2**17)"
+    ),
+    "rings_that_are_collected": (set(), False, "for _ in range(600):\n    make_rings(1)\n    gc.collect(1)"),
     # among others of cuSOLVER's
     "solver": (
         None, True,
@@ -83,6 +93,18 @@ def test_what_decides_a_size_and_what_is_missing_fails_with_it(runs):
 
     unchecked = {f"test_{name}" for name, (_, fails, _) in TESTS.items() if fails}
     assert {name for name, outcome in strict.outcomes.items() if outcome == "failed"} == unchecked
+
+
+def test_what_rings_hold_counts_as_if_python_collected_nothing(runs):
+    """600 of 1 MiB, or 512 MiB afterwards, or one that waits for the collection of the one before."""
+    sizes = {"rings": 600, "rings_below_the_peak": 512, "rings_that_are_collected": 1}
+    rows = runs[0].rows
+    found = {name: rows[f"test_{name}"]["estimates"][0]["peak"]["allocated"] / 2**20 for name in sizes}
+
+    assert found == sizes
+    [caveat] = rows["test_rings"]["estimates"][0]["caveats"]
+    assert caveat["text"].startswith("reference cycles hold tensors until Python collects garbage")
+    assert caveat["text"].endswith(" to 0.59 GiB")
 
 
 def test_the_figures_do_not_move(runs):

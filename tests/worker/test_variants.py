@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.caveats import DEPENDS, HOW, PROCESS, READ, SIZE_READ, WORST_CASE, Caveat
+from pytest_membudget.caveats import COLLECTED, DEPENDS, HOW, PROCESS, READ, SIZE_READ, WORST_CASE, Caveat
 from pytest_membudget.components import METRICS
 from pytest_membudget.memory_report import HeldMemory, MemoryReport
-from pytest_membudget.results.answer import BOUNDS, BUCKETS, LATE_WATCHDOG, Answer, Request
+from pytest_membudget.results.answer import BOUNDS, BUCKETS, GARBAGE, LATE_WATCHDOG, Answer, Request
 from pytest_membudget.worker.client.variants import ask_with_variants
 
 MIB = 2**20
@@ -69,6 +69,13 @@ def with_buckets(*sizes, what=LOSS, read=("data", "numbers")):
     return [traced(size, *caveats, unknown=(*read, BUCKETS)) for size in sizes]
 
 
+def with_garbage(first, kept=None, other=None, *, what=None):
+    """Runs of a test whose reference cycles hold memory."""
+    caveats, unknown = ((what, METHOD), ("data", GARBAGE)) if what else ((METHOD,), (GARBAGE,))
+    runs = [first, other, None, None, None, kept] if kept is not None else [first]
+    return [one and traced(one, *caveats, unknown=unknown) for one in runs]
+
+
 #: The answers in their order; MiB, causes of caveats, and how many are asked for.
 RUNS = {
     "a test that read nothing": ([traced(4, METHOD, unknown=())], 4, [HOW], 1),
@@ -107,6 +114,17 @@ RUNS = {
     ),
     "they have a figure, or are one": (
         [*with_buckets(4, 4, 4, 4), Answer("error", "the worker was lost")], 4, [DEPENDS, DEPENDS, HOW], 5
+    ),
+    "Python may collect garbage later": (with_garbage(4, 9), 9, [HOW, COLLECTED], 2),
+    "where that takes no more, or less, nothing depends on it": (with_garbage(4, 4), 4, [HOW], 2),
+    "the others keep it too, and are compared with that": (
+        with_garbage(4, 9, 9, what=LOSS), 9, [HOW, COLLECTED], 3
+    ),
+    "so what was read is no caveat, or one of its own": (
+        with_garbage(4, 9, 12, what=LOSS), 12, [DEPENDS, HOW, COLLECTED], 3
+    ),
+    "without a figure where it is kept, it is one": (
+        [*with_garbage(4), *[None] * 4, Answer("error", "the worker was lost")], 4, [HOW, COLLECTED], 2
     ),
     "but not after it took more": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(5)], 4, [DEPENDS], 4),
 }  # fmt: skip

@@ -31,6 +31,7 @@ NUMBERS: Final = "numbers"
 UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
 STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
+GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, sooner or later"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
 BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a multiprocessor takes"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
@@ -38,6 +39,8 @@ BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's firs
 ODD_NUMBERS: Final = 3
 #: The same: as 0, but the watchdog lets go of them a step later.
 LATE_WATCHDOG: Final = 4
+#: As 0, but Python collects garbage only where the test asks for it; so in all but 0.
+NO_COLLECTION: Final = 5
 #: Of ``Request.steady``: all lines.
 EVERYWHERE: Final = "*"
 
@@ -66,7 +69,7 @@ class Request(JsonObject):
     change: str | None = None
     """The name of a change that is tried."""
     variant: int = 0
-    """How what nobody knows is answered: 0 as is plausible, 1, 2 and the above otherwise."""
+    """How what nobody knows is answered: 0 as is plausible, 1, 2 and these otherwise."""
     steady: tuple[str, ...] = ()
     """Lines at which it is answered as is plausible all the same, as ``file:line``, or ``EVERYWHERE``."""
     has_components: bool = False

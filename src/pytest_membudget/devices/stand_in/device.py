@@ -18,10 +18,12 @@ from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..contract import context_caveats
 from ..real.device import RecordedDevice, allocators_peaks
+from ..real.observer import allocated_bytes
 from ..real.origins import operator_name
 from .after_fork import allow_cuda_after_fork
 from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.draws import HostDraws
+from .host.garbage import Garbage
 from .host.tensors import HostTensors
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
@@ -63,6 +65,7 @@ class StandInDevice(RecordedDevice):
         self._values = Values(self._run.source, self._run.observer)
         self._host = HostTensors(self._values.following, self._run.observer)
         self._draws = HostDraws()
+        self._garbage = Garbage(lambda: allocated_bytes() + self._host.allocated_bytes())
         self._limited = False
         self._figures_only = False
         self._rank = 0
@@ -115,11 +118,17 @@ class StandInDevice(RecordedDevice):
         self._figures_only = figures_only
         VARIANT.begin(variant, steady)
         self._draws.begin(VARIANT.number)
+        self._garbage.begin(is_kept=VARIANT.keeps_garbage)
         self._libraries.vary(other=VARIANT.number > 0)
 
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure."""
-        own = [*self._values.unknown(), *self._libraries.asked(), *self._draws.drawn()]
+        own = [
+            *self._values.unknown(),
+            *self._libraries.asked(),
+            *self._draws.drawn(),
+            *self._garbage.found(),
+        ]
         return [*own, *(self._ranks.unknown() if self._ranks is not None else ())]
 
     def sizes(self) -> dict[int, int]:

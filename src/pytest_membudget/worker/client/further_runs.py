@@ -22,12 +22,15 @@ class FurtherRuns:
     def __init__(self, ask: Ask, first: Answer) -> None:
         self._ask = ask
         self._known = [first]
+        #: of each that was asked for the peak
+        self.peaks: list[int] = []
         #: what all of them took
         self.seconds = _seconds(first)
 
     def __call__(self, request: Request) -> Answer:
         """The answer to ``request``, or that of an earlier run that is the same."""
         answer = self._asked(request)
+        self.peaks.append(answer.peak_bytes)
         first = self._known[0]
         takes_more = answer.peak_bytes > first.peak_bytes or answer.host_bytes > first.host_bytes
         if not request.figures_only or not (answer.has_figure or takes_more):

@@ -7,13 +7,16 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ...budgets.verdict import OUT_OF_MEMORY
-from ...caveats import DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
+from ...caveats import COLLECTED, DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
+from ...memory_report import MemoryReport
 from ...results.answer import (
     BOUNDS,
     BUCKETS,
     EVERYWHERE,
     FAILED,
+    GARBAGE,
     LATE_WATCHDOG,
+    NO_COLLECTION,
     NUMBERS,
     ODD_NUMBERS,
     UNIT_DRAWS,
@@ -29,6 +32,8 @@ from .further_runs import Ask, FurtherRuns, not_counted
 _OF_TWO_ENDS = {NUMBERS, UNIT_DRAWS, BOUNDS}
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 _OF_READS = {UNKNOWN_DATA, *_OF_TWO_ENDS}
+#: Those that have a run for themselves.
+_APART = {BUCKETS, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
 _READS = (READ, SIZE_READ, DRAWN)
 _VARIED = (*_READS, WORST_CASE)
@@ -42,19 +47,22 @@ def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -
     run may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
     raises too, one has all plausible answers, and other draws. Odd numbers may end what a healthy run does:
     their run counts only where it takes more. So does that of a late watchdog, and is no caveat: no test can
-    say when it looks.
+    say when it looks. Where Python's collector has freed memory, what takes most of the first run and one
+    without it is what the others are compared with.
     """
     first = known or ask(request)
     following = {one.variant: one for one in variants_of(request, first)}
     if not following:
         return first
     ask = further = FurtherRuns(ask, first)
+    if NO_COLLECTION in following:
+        first = _with_garbage(first, ask(following[NO_COLLECTION]))
     others = _others(ask, following) if 1 in following else []
     redrawn = None
-    if others and all(map(_has_raised, others)) and {*first.unknown} - {*_OF_READS, BUCKETS}:
+    if others and all(map(_has_raised, others)) and {*first.unknown} - {*_OF_READS, *_APART}:
         redrawn = ask(replace(following[1], steady=(EVERYWHERE,)))
     odd, late = (ask(following[one]) if one in following else None for one in (ODD_NUMBERS, LATE_WATCHDOG))
-    return _together(_Compared(first, others, redrawn, odd, late), further.seconds)
+    return _together(_Compared(first, others, redrawn, odd, late), further)
 
 
 def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
@@ -81,7 +89,8 @@ def variants_of(request: Request, first: Answer) -> list[Request]:
         return []
     unknown = {*first.unknown}
     further = {
-        1: bool(unknown - {BUCKETS}),
+        NO_COLLECTION: GARBAGE in unknown,
+        1: bool(unknown - _APART),
         2: not unknown.isdisjoint(_OF_TWO_ENDS),
         ODD_NUMBERS: NUMBERS in unknown,
         LATE_WATCHDOG: BUCKETS in unknown,
@@ -99,22 +108,41 @@ def variants_of(request: Request, first: Answer) -> list[Request]:
     ]
 
 
-def _together(compared: _Compared, seconds: float) -> Answer:
-    first, most, further = compared.first, compared.most, compared.runs[1:]
+def _with_garbage(first: Answer, kept: Answer) -> Answer:
+    """The answer of ``first``, or what takes more: ``kept``, a run in which Python collected nothing."""
+    if first.report is None or (kept.has_figure and _parts(kept) == _parts(first)):
+        return first
+    most = _most([first, kept])
+    assert most.report is not None
+    figure = f"the figure is {_range([first.peak_bytes, kept.peak_bytes])}"
+    if not kept.has_figure:
+        figure = f"where it does not, the test has no figure: {_line(kept)}"
+    found = [*first.report.caveats, Caveat(COLLECTED, f"{GARBAGE}; {figure}"), *not_counted(most.report)]
+    return _as_first(first, most, replace(most.report, caveats=tuple(dict.fromkeys(found))))
+
+
+def _together(compared: _Compared, further: FurtherRuns) -> Answer:
+    first, most = compared.first, compared.most
     report = most.report
     if report is None or not most.has_figure:
         return first
     report = replace(
         report,
         caveats=tuple(compared.caveats()) if first.has_figure else report.caveats,
-        variants=tuple(one.peak_bytes for one in further),
-        seconds=round(seconds, 3),
+        variants=tuple(further.peaks),
+        seconds=round(further.seconds, 3),
     )
+    return replace(_as_first(first, most, report), sizes=())
+
+
+def _as_first(first: Answer, most: Answer, report: MemoryReport) -> Answer:
+    """``most`` with ``report``, and with all that only the first run says."""
     return replace(
         most,
         reports=(report,),
         properties=first.properties,
-        sizes=(),
+        unknown=first.unknown,
+        sizes=first.sizes,
         representatives=first.representatives,
         rank_caveats=first.rank_caveats,
         has_snapshot=first.has_snapshot,
@@ -158,7 +186,7 @@ class _Compared:
         lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
         for one in self.first.report.caveats:
             if one.cause in _READS and lost is not None:
-                reason = lost.reason.partition("\n")[0]
+                reason = _line(lost)
                 yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
             elif one.cause in _READS and depends:
                 yield self._depending(one.text)
@@ -170,14 +198,15 @@ class _Compared:
                 is_largest = _most([one for one in self.runs if one is not self.late]) is self.first
                 yield one if is_largest else self._depending(one.text)
         if others_differ or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
-            known = {*_OF_READS, BUCKETS}
+            known = {*_OF_READS, *_APART}
             yield from (self._depending(what) for what in self.first.unknown if what not in known)
         if self.late is not None and not self.late.has_figure:
             yield self._depending(BUCKETS)
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
         others = [one for report in reports for one in not_counted(report)]
         kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
-        yield from dict.fromkeys([*kept, *others])
+        collected = [one for one in self.first.report.caveats if one.cause is COLLECTED]
+        yield from dict.fromkeys([*kept, *collected, *others])
 
     def _differs(self, one: Answer) -> bool:
         return not one.has_figure or (one.outcome, _parts(one)) != (self.first.outcome, _parts(self.first))
@@ -251,6 +280,10 @@ def _parts(answer: Answer) -> dict[str, int]:
         **{f"the part of {name} is": size for name, size in report.components.items()},
         **({f"the host's part of {name} is": size for name, size in host.components.items()} if host else {}),
     }
+
+
+def _line(lost: Answer) -> str:
+    return lost.reason.partition("\n")[0]
 
 
 def _range(sizes: Sequence[int]) -> str:

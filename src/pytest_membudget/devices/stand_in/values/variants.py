@@ -5,6 +5,7 @@ range, and a draw of random numbers gives the other end of it; not at the lines 
 also has the least sizes in place of the largest, large numbers where variant 1 has small ones, and the other
 end of draws between 0 and 1. Variant ``ODD_NUMBERS`` is variant 0 but for numbers: those by which code finds
 that something is wrong. So is ``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``).
+In all but 0 garbage is kept (``host/garbage.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 
 import torch
 
-from ....results.answer import EVERYWHERE, LATE_WATCHDOG, ODD_NUMBERS
+from ....results.answer import EVERYWHERE, LATE_WATCHDOG, NO_COLLECTION, ODD_NUMBERS
 from .card_storages import Scalar
 
 #: Other answers at one line: a loop until something holds ends then.
@@ -41,7 +42,7 @@ class Variant:
 
     def __init__(self) -> None:
         self.number = 0
-        self._is_odd = self.has_late_watchdog = False
+        self._is_odd = self.has_late_watchdog = self.keeps_garbage = False
         self._steady: frozenset[str] = frozenset()
         self._asked = Counter[str]()
         #: whether a number between 0 and 1 was drawn, which has two other ends
@@ -53,7 +54,8 @@ class Variant:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
         self._is_odd, self.has_late_watchdog = number == ODD_NUMBERS, number == LATE_WATCHDOG
         self._steady = frozenset(steady)
-        self.number = 0 if self._is_odd or self.has_late_watchdog else number
+        self.keeps_garbage = number > 0
+        self.number = 0 if number in (ODD_NUMBERS, LATE_WATCHDOG, NO_COLLECTION) else number
         self._asked.clear()
         self.drew_unit = False
 
