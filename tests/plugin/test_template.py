@@ -13,6 +13,8 @@ SAYING = """
     import pytest
     import torch
 
+    COLLECTED = [[]]
+
     def parent(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
 
@@ -22,7 +24,8 @@ SAYING = """
         record_property("template", parent(os.getppid()))
         record_property("card", f"{torch.cuda.device_count()} {torch.cuda.get_device_name()}")
         record_property("variables", f"{os.environ.get('JOB_OWN')} {os.environ.get('JOB_LESS')}")
-        record_property("garbage", f"{gc.isenabled()} {gc.get_threshold()}")
+        looks_at = [any(one is other for other in gc.get_objects()) for one in (vars(torch), COLLECTED)]
+        record_property("garbage", f"{gc.isenabled()} {gc.get_threshold()} {looks_at}")
         torch.empty(2**20, device="cuda")
 
     @pytest.mark.mem_budget(gib=1)
@@ -61,7 +64,7 @@ def test_workers_are_copies_with_the_cards_and_variables_of_their_orders(said):
     assert {one["module"] for one in found.values()} == {COPY}
     assert len({one["template"] for one in found.values()}) == 1
     assert {one["variables"] for one in found.values()} == {"set None"}
-    assert {one["garbage"] for one in found.values()} == {f"True {gc.get_threshold()}"}
+    assert {one["garbage"] for one in found.values()} == {f"True {gc.get_threshold()} [False, True]"}
     assert {name: one["card"] for name, one in found.items()} == {
         "test_default": "1 NVIDIA H100 80GB HBM3",
         "test_another": "1 NVIDIA H100 80GB HBM3",

@@ -16,7 +16,7 @@ from ..errors import MembudgetError, UnsupportedTorch
 from ..hardware.gpus import find_gpu
 from .processes import flush_output, leave
 from .protocol import FAILED, Channel, Message, Start
-from .server.session_options import flush_each_line, keep_garbage
+from .server.session_options import flush_each_line, keep_garbage, leave_out_of_garbage
 
 if TYPE_CHECKING:
     from ..cache.observer import Observer
@@ -94,6 +94,7 @@ def prepare(start: Start) -> Prepared:
     device: Device = pkgutil.resolve_name(start.device)(find_gpu(start.gpu))
     device.install()
     check_once(device)
+    leave_out_of_garbage()
     return Prepared(device, observer)
 
 

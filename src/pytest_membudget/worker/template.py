@@ -26,6 +26,7 @@ from .__main__ import main as main_of_worker
 from .processes import leave
 from .protocol import Channel, CopyRequest, Start
 from .server.child_process import fork
+from .server.session_options import leave_out_of_garbage
 
 _CHUNK_BYTES: Final = 65536
 #: Descriptors that come with a request: the worker's two pipes, and its output.
@@ -83,6 +84,7 @@ class _Template:
         _import_pytest()
         # the first step of an optimizer does (torch/optim/optimizer.py, 2.13): in each test otherwise
         importlib.import_module("torch._dynamo")
+        leave_out_of_garbage()
         self._names = sorted({name.partition(".")[0] for name in sys.modules})
 
     def serve(self) -> None:

@@ -46,6 +46,11 @@ def keep_garbage() -> None:
     gc.set_threshold(0)
 
 
+def leave_out_of_garbage() -> None:
+    """Let Python look for garbage in what is made from here on: in torch's 500,000 that takes 0.3 s."""
+    gc.freeze()
+
+
 def collect_garbage() -> None:
     """Undo ``keep_garbage``, unless an import has set what it wants."""
     if not gc.get_threshold()[0]:
