@@ -188,6 +188,15 @@ def test_further_runs_are_of_figures_alone_where_they_are_the_same(name):
     assert all(one.figures_only for one in asked.requests[1:] if one.variant != LATE_WATCHDOG)
 
 
+def test_what_a_rank_before_had_to_run_in_full_is_not_asked_for_figures():
+    """Another that is the same needs none then."""
+    asked = Asked(traced(4, LOSS, unknown=("data", "numbers")), traced(9), traced(9), traced(4))
+    ask_with_variants(asked, REQUEST, in_full={1})
+
+    assert [one.figures_only for one in asked.requests] == [False, False, True, True]
+    assert asked.again == []
+
+
 def test_for_a_budget_of_components_all_of_each_run_is_asked_for():
     """The same allocations may be for other things."""
     asked = Asked(traced(4, LOSS), traced(4, LOSS))

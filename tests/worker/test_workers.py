@@ -95,6 +95,20 @@ def test_ranks_that_did_the_same_are_varied_each():
     assert sorted(sent) == [(0, 0), (0, 1), (1, 0), (1, 1), (3, 0), (3, 1)]
 
 
+@pytest.mark.parametrize("holds", [1, 2])
+def test_where_a_rank_had_to_run_in_full_the_next_are_not_asked_for_figures(holds):
+    def answer(request):
+        variant = request.variant
+        return replace(traced(request), unknown=("data", "numbers"), allocations=f"those of {variant}")
+
+    workers = ScriptedWorkers(answer, holds=holds)
+    assert verdicts(workers, [("a", "t.py", 4)]) == ["within"]
+    sent = workers.workers[0].sent
+    assert [(one.rank, one.variant) for one in sent if one.figures_only] == [(0, 1), (0, 2), (0, 3)]
+    in_full = [(one.rank, one.variant) for one in sent if not one.figures_only]
+    assert sorted(in_full) == [(rank, variant) for rank in (0, 1, 3) for variant in range(4)]
+
+
 def test_the_last_rank_runs_beside_the_first_if_nothing_else_waits():
     workers = ScriptedWorkers(holds=2)
 

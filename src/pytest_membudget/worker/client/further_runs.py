@@ -33,6 +33,8 @@ class FurtherRuns:
         self.peaks.append(answer.peak_bytes)
         first = self._known[0]
         takes_more = answer.peak_bytes > first.peak_bytes or answer.host_bytes > first.host_bytes
+        if not request.figures_only:
+            self._known.append(answer)
         if not request.figures_only or not (answer.has_figure or takes_more):
             return answer
         known = next((one for one in self._known if _totals(one) == _totals(answer)), None)

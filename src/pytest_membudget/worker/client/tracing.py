@@ -166,12 +166,21 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
         except WorkerFailure as error:
             return failed(str(error))
 
+    #: variants of which a rank had to run in full: of the next ranks their figures alone are not asked for
+    in_full: set[int] = set()
+
+    def ask_further(further: Request) -> Answer:
+        if not further.figures_only and further.variant not in in_full:
+            in_full.add(further.variant)
+            workers.expect_in_full(further)
+        return workers.ask(further)
+
     def ask(rank: int, received: str, known: Answer | None) -> Answer:
         first, asked = known or ask_once(rank, received), request.of_rank(rank, budget.gpus, received)
-        further = variants_of(asked, first)
+        further = variants_of(asked, first, in_full)
         workers.expect(further, next_=True)
         try:
-            return ask_with_variants(workers.ask, asked, first)
+            return ask_with_variants(ask_further, asked, first, in_full)
         except WorkerFailure as error:
             return failed(str(error))
         finally:
@@ -185,7 +194,7 @@ def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answ
 
     def expect_further(known: Mapping[int, tuple[str, Answer]]) -> None:
         for rank, (received, answer) in known.items():
-            announced.extend(variants_of(request.of_rank(rank, budget.gpus, received), answer))
+            announced.extend(variants_of(request.of_rank(rank, budget.gpus, received), answer, in_full))
         workers.expect(announced, next_=True)
 
     first, last = (request.of_rank(rank, budget.gpus) for rank in (0, budget.gpus - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -39,10 +39,12 @@ _READS = (READ, SIZE_READ, DRAWN)
 _VARIED = (*_READS, WORST_CASE)
 
 
-def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -> Answer:
+def ask_with_variants(
+    ask: Ask, request: Request, known: Answer | None = None, in_full: Collection[int] = ()
+) -> Answer:
     """The answer to ``request`` of the variant that takes most; its caveats say whether they differ.
 
-    ``known``: the answer of the first run, if there was one.
+    ``known``: the answer of the first run, if there was one. ``in_full``: as ``variants_of`` has it.
     No further run where values of other ranks are still to come. One that raises has come to an end that a
     run may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
     raises too, one has all plausible answers, and other draws. Odd numbers may end what a healthy run does:
@@ -51,7 +53,7 @@ def ask_with_variants(ask: Ask, request: Request, known: Answer | None = None) -
     without it is what the others are compared with.
     """
     first = known or ask(request)
-    following = {one.variant: one for one in variants_of(request, first)}
+    following = {one.variant: one for one in variants_of(request, first, in_full)}
     if not following:
         return first
     ask = further = FurtherRuns(ask, first)
@@ -70,7 +72,7 @@ def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
     has_raised = _has_raised(others[0])
     if has_raised or 2 in following:
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
-        others.append(ask(replace(following[1], variant=2, steady=steady)))
+        others.append(ask(replace(following.get(2, following[1]), variant=2, steady=steady)))
     return others
 
 
@@ -83,8 +85,11 @@ def following_variant(request: Request, first: Answer) -> Request | None:
     return next(iter(variants_of(request, first)), None)
 
 
-def variants_of(request: Request, first: Answer) -> list[Request]:
-    """The runs after ``request``'s, whose answer is ``first``, if none of them raises."""
+def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) -> list[Request]:
+    """The runs after ``request``'s, whose answer is ``first``, if none of them raises.
+
+    ``in_full``: variants that are not asked for their figures first, as all of them will be needed.
+    """
     if request.variant or first.unheard or (first.outcome == FAILED and not first.raised):
         return []
     unknown = {*first.unknown}
@@ -101,7 +106,7 @@ def variants_of(request: Request, first: Answer) -> list[Request]:
             request,
             variant=one,
             snapshot=None,
-            figures_only=not request.has_components and one != LATE_WATCHDOG,
+            figures_only=not request.has_components and one not in {LATE_WATCHDOG, *in_full},
         )
         for one, is_asked in further.items()
         if is_asked

@@ -86,9 +86,15 @@ class Workers:
         return self._worker is not None and request in self._worker.pending.values()
 
     def forget(self, request: Request) -> None:
-        """``ask`` will not be called with ``request``, though it was expected."""
-        if request in self._expected:
-            self._expected.remove(request)
+        """``ask`` will not be called with ``request``, though it was expected, for figures or in full."""
+        for one in {request, replace(request, figures_only=False)} & {*self._expected}:
+            self._expected.remove(one)
+
+    def expect_in_full(self, request: Request) -> None:
+        """Of the expected runs of ``request``'s test and variant not the figures alone are asked for."""
+        same = [one for one in self._expected if (one.key, one.variant) == (request.key, request.variant)]
+        in_full = {one: replace(one, figures_only=False) for one in same}
+        self._expected = deque(in_full.get(one, one) for one in self._expected)
 
     def ask(self, request: Request) -> Answer:
         """The answer to ``request``. Raises ``WorkerFailure`` if the worker is lost."""
