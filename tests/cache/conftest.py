@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 import traceback
@@ -85,10 +84,6 @@ class Observed:
             exec("import os, shutil\nfrom pathlib import Path\n" + statement, {})
         finally:
             os.chdir(before)
-
-    def git(self, *words):
-        named = ("-c", "user.name=a", "-c", "user.email=a@b")
-        subprocess.run(["git", *named, *words], cwd=self.folder, check=True, capture_output=True)
 
     def changed(self, kept):
         return States(str(self.folder)).first_change(kept)

@@ -192,52 +192,6 @@ def test_another_checkout_that_a_link_leads_to_is_another(tmp_path):
 # Processes, and what a program writes
 
 
-@pytest.mark.parametrize(
-    ("command", "change"),
-    [
-        (["git", "rev-parse", "--short", "HEAD"], "commit"),
-        (["git", "status", "--porcelain"], "write"),
-        (["git", "describe", "--always", "--dirty"], "write"),
-        ("git log -1 --pretty=%B", "branch"),
-    ],
-)
-def test_an_answer_of_git_depends_on_what_git_knows(observed, command, change):
-    observed.git("init", "-q", ".")
-    observed.git("add", "data.txt")
-    observed.git("commit", "-q", "-m", "first")
-    kept = observed.kept(
-        f"subprocess.run({command!r}, shell={isinstance(command, str)}, capture_output=True)"
-    )
-    assert observed.changed(kept) is None
-
-    if change == "commit":
-        observed.git("commit", "-q", "--allow-empty", "-m", "second")
-    elif change == "write":
-        observed.write("data.txt", "another")
-    else:
-        observed.git("checkout", "-q", "-b", "other")
-
-    assert observed.changed(kept) == "{root}"
-
-
-def test_a_program_s_version_depends_on_the_program(observed):
-    tool = observed.write("tool", "#!/bin/sh\necho 1\n")
-    tool.chmod(0o755)
-    kept = observed.kept("subprocess.run(['./tool', '--version'])")
-    assert observed.changed(kept) is None
-
-    tool.write_text("#!/bin/sh\necho 2\n")
-    assert observed.changed(kept) == "{root}/tool"
-
-
-def test_a_program_that_is_not_there_may_come(observed):
-    observed.environment["PATH"] = f"{observed.folder}/parts:{observed.environment['PATH']}"
-    kept = observed.kept("try: subprocess.run('nvcc --version', shell=True)\nexcept OSError: pass")
-
-    observed.write("parts/nvcc")
-    assert observed.changed(kept) == "{root}/parts/nvcc"
-
-
 def test_a_command_that_is_not_there_reads_nothing_until_it_comes(observed):
     observed.environment["PATH"] = f"{observed.folder}/parts"  # accelerate asks nvidia-smi for RTX 4000 cards
     kept = observed.kept("try: subprocess.run(['nvidia-smi', '--query-gpu=name'])\nexcept OSError: pass")
@@ -254,25 +208,14 @@ def test_what_describes_the_machine_is_kept(observed):
     )
 
 
-def test_what_kind_a_file_is_depends_on_the_file(observed):
-    observed.kept("import platform; platform.architecture()")  # Triton asks for the kind of the interpreter
-    kept = observed.kept("subprocess.run(['file', '-b', 'data.txt'])")
-    assert observed.changed(kept) is None
-
-    observed.write("data.txt", "another")
-    assert observed.changed(kept) == "{root}/data.txt"
-
-
 @pytest.mark.parametrize(
     "command",
     [
-        "['git', 'commit', '-m', 'x']",
-        "['git', 'status', '--ignored']",
-        "['git', '-C', 'inner', 'log']",
+        "['git', 'log']",
+        "['git', 'log'], env={'PATH': os.environ['PATH']}",
         "'git log | head -1', shell=True",
-        "'cat $DATA', shell=True",
-        "['file', '-b', '-f', 'data.txt']",
-        "['git', 'log'], env={'PATH': os.environ['PATH'], 'GIT_DIR': 'x'}",
+        "'uname -a', shell=True",
+        "['file', '-b', 'data.txt']",
         "[sys.executable, '-c', '1']",
     ],
 )
@@ -295,7 +238,7 @@ make()
 """
 
 
-@pytest.mark.parametrize("folder", ["triton/backends/nvidia", "torch/_inductor"])
+@pytest.mark.parametrize("folder", ["triton/backends/nvidia", "torch/_dynamo", "torch/_inductor"])
 def test_what_a_compiler_of_kernels_starts_depends_on_the_program(observed, folder):
     observed.write("ptxas", '#!/bin/sh\ncp "$1" "$2"\n').chmod(0o755)
     kept = observed.kept(TRITON.replace("FOLDER", folder))

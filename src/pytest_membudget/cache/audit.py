@@ -10,8 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-#: The events; the arguments are the function's name, its arguments and keywords, and the code that calls it.
+#: The events; the arguments are the function's name, its arguments and its keywords.
 LOOK, START = "membudget.look", "membudget.start"
+#: The ends of files that Python imports; of bytecode, the source is looked for too.
+CODE = (".py", ".so")
+#: Programs that say what the machine is, as ``platform`` does, which is not followed either.
+OF_MACHINE = ("arch", "hostname", "ldconfig", "lscpu", "lspci", "nproc", "uname")
 #: Each takes a path or an open file's number first.
 _FUNCTIONS = ("stat", "lstat", "fstat", "access", "readlink", "open")
 _SUPPORTS: tuple[set[Any], ...] = (
@@ -20,7 +24,7 @@ _SUPPORTS: tuple[set[Any], ...] = (
 
 
 class _Audited:
-    """A function that raises an event before it is called; of Python's own imports for source files alone.
+    """A function that raises an event before it is called; of Python's own imports for files of code alone.
 
     Not a Python function: like a builtin, it must not be bound when it is an attribute of a class
     (``pathlib`` of Python 3.10 calls ``os.stat`` so).
@@ -31,9 +35,9 @@ class _Audited:
         self.__module__, self.__name__, self.__doc__ = "os", original.__name__, original.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        code = sys._getframe(1).f_code
-        if not code.co_filename.startswith("<frozen importlib") or str(args[0]).endswith(".py"):
-            sys.audit(self._event, self.__name__, args, kwargs, code)
+        file = sys._getframe(1).f_code.co_filename
+        if not file.startswith("<frozen importlib") or str(args[0]).endswith(CODE):
+            sys.audit(self._event, self.__name__, args, kwargs)
         return self._original(*args, **kwargs)
 
     def __reduce__(self) -> str:

@@ -7,12 +7,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import CodeType
 from typing import Any
 
-from . import commands
-from .audit import LOOK, START, raise_more_events
-from .callers import IMPORT, TEST, Callers
+from .audit import CODE, LOOK, OF_MACHINE, START, raise_more_events
+from .callers import asking, compiles, is_installations
 from .paths import installed_folders, is_below, path_of
 from .states import SPECIAL, States
 
@@ -34,8 +32,6 @@ _TYPE_ONLY = (
 )  # fmt: skip
 #: The functions of ``subprocess`` that start a process, for which it has an event.
 _OF_SUBPROCESS = ("_execute_child", "_posix_spawn")
-#: Files that pytest looks for and that can change a test.
-_PYTEST_LOOKS_FOR = ("conftest.py", "__init__.py")
 
 
 class Observer:
@@ -49,7 +45,6 @@ class Observer:
         triton = os.environ.get("TRITON_CACHE_DIR")  # what is in it changes no figure
         self._outside = installed_folders() | {*filter(None, (triton, sys.pycache_prefix))}
         self._beginnings = tuple(folder + os.sep for folder in self._outside)
-        self._callers = Callers()
         self._own = threading.local()
         self._states = States()
         self._paths: dict[str, str] = {}
@@ -64,18 +59,19 @@ class Observer:
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if isinstance(file, str) and name != "__main__":
-                self._keep("state", os.path.abspath(file))
+                self._see("state", os.path.abspath(file), by_all=True)
         handlers: dict[str, Callable[..., object] | None] = {
             "open": self._opened,
             LOOK: self._looked,
             START: partial(self._started, "multiprocessing"),
             "os.posix_spawn": partial(self._started, "os.posix_spawn"),
             "subprocess.Popen": self._runs,
-            "os.listdir": self._listed,
-            "os.scandir": partial(self._listed, has_status=True),
+            "os.listdir": lambda path: self._see("listing", _folder_of(path)),
+            "os.scandir": self._scanned,
             "os.mkdir": lambda path, mode, folder: self._create(path_of(path, folder)),
-            "os.symlink": self._linked,
-            "os.rename": self._moved,
+            "os.link": partial(self._moved, "os.link"),
+            "os.rename": partial(self._moved, "os.rename"),
+            "os.symlink": partial(self._moved, "os.symlink"),
             "os.remove": lambda path, folder: self._see("state", path_of(path, folder)),
             "os.rmdir": lambda path, folder: self._see("state", path_of(path, folder)),
             "os.truncate": lambda path, length: self._see("state", path_of(path)),
@@ -122,33 +118,30 @@ class Observer:
 
     def _lost(self, event: str, *args: Any) -> None:
         """Something happened that cannot be followed."""
-        if not self._callers.is_installations(in_test=self._in_test):
+        if not is_installations(in_test=self._in_test):
             self._trouble[event] = None
 
     # Paths
 
-    def _see(self, kind: str, path: str | None, *, opens: bool = False) -> None:
-        """Record that ``path`` is asked for; by pytest and imports, code and names of test files alone."""
-        if path is None or f"{kind}:{path}" in self._paths or self._is_left_out(path):
+    def _see(self, kind: str, path: str | None, *, reads: bool = False, by_all: bool = False) -> None:
+        """Record the state of ``path`` before its first use, if the test asks, and of code whoever does.
+
+        ``reads``: its content, which counts in outputs too. ``by_all``: whoever asks.
+        """
+        key = f"{kind}:{path}"
+        if path is None or key in self._paths or self._is_left_out(path, reads=reads):
             return
-        asking, _ = self._callers.asking()
-        is_code = path.endswith(".py") and (opens or asking == IMPORT)
-        if asking == TEST or is_code or os.path.basename(path) in _PYTEST_LOOKS_FOR:
-            self._keep(kind, path, opens=opens)
+        if by_all or path.endswith(CODE) or asking()[0]:
+            self._paths[key] = self._states.of(kind, path)
 
-    def _keep(self, kind: str, path: str, *, opens: bool = False) -> None:
-        """Record the state of ``path`` before its first read; of outputs, of what is opened alone."""
-        is_output = not opens and is_below(os.path.normpath(path), self._outputs)
-        if f"{kind}:{path}" not in self._paths and not is_output and not self._is_left_out(path):
-            self._paths[f"{kind}:{path}"] = self._states.of(kind, path)
-
-    def _is_left_out(self, path: str) -> bool:
-        """Whether ``path`` is of an installation, or bytecode, or was made by the test."""
+    def _is_left_out(self, path: str, *, reads: bool = False) -> bool:
+        """Whether ``path`` is of an installation, or bytecode, or was made by the test, or is an output."""
         plain = os.path.normpath(path)
+        is_output = not reads and is_below(plain, self._outputs)
         is_bytecode = "__pycache__" in plain.split(os.sep)
-        return is_bytecode or is_below(plain, self._outside) or is_below(plain, self._made)
+        return is_output or is_bytecode or is_below(plain, self._outside) or is_below(plain, self._made)
 
-    def _looked(self, name: str, given: tuple[Any, ...], named: Mapping[str, Any], code: CodeType) -> None:
+    def _looked(self, name: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         """``os.stat`` or a similar function is called."""
         asked = given[0] if given else named.get("path", named.get("fd"))
         if isinstance(asked, str) and asked.startswith(self._beginnings) and ".." not in asked:
@@ -157,11 +150,8 @@ class Observer:
         if name == "open":
             self._opens(path, given[1] if len(given) > 1 else named["flags"])
             return
-        is_direct = self._callers.is_standard(code) and code.co_name in _TYPE_ONLY
-        if is_direct and f"state:{path}" in self._paths:
-            return
-        asking, function = self._callers.asking()
-        is_all = asking == TEST and function not in _TYPE_ONLY and name not in ("access", "readlink")
+        is_tests, function = asking()
+        is_all = is_tests and function not in _TYPE_ONLY and name not in ("access", "readlink")
         self._see("status" if is_all else "state", path)
 
     def _opened(self, path: Any, mode: str | None, flags: int) -> None:
@@ -169,22 +159,22 @@ class Observer:
             self._opens(path_of(path), flags)
 
     def _opens(self, path: str | None, flags: int) -> None:
-        is_output = path is not None and is_below(os.path.normpath(path), self._outputs)
-        if flags & os.O_CREAT and flags & os.O_EXCL:
+        if flags & os.O_EXCL:
             self._create(path)
         elif flags & os.O_TRUNC:
             self._makes(path)
-        elif not (is_output and flags & os.O_WRONLY):
-            self._see("state", path, opens=True)
+        else:
+            self._see("state", path, reads=not flags & os.O_WRONLY)
             if SPECIAL in self._paths.get(f"state:{path}", ""):
                 self._trouble[f"{path} is no regular file"] = None
 
-    def _listed(self, given: Any = None, *, has_status: bool = False) -> None:
-        path = path_of(os.curdir if given is None else given)
+    def _scanned(self, given: Any) -> None:
+        """A folder is listed; where it is the test's own code, each entry has its ``stat``, without event."""
+        path = _folder_of(given)
         self._see("listing", path)
-        if has_status and f"listing:{path}" in self._paths and not self._callers.asking()[1]:
+        if f"listing:{path}" in self._paths and not asking()[1]:
             for name in os.listdir(path) if os.path.isdir(str(path)) else ():
-                self._keep("status", os.path.join(str(path), name))  # each entry has its own ``stat``
+                self._see("status", os.path.join(str(path), name))
 
     def _create(self, path: str | None) -> None:
         """Record whether something was at ``path`` before the process made it."""
@@ -197,16 +187,13 @@ class Observer:
         if path is not None and not os.path.isdir(path):
             self._made.add(path)
 
-    def _moved(self, source: Any, target: Any, source_folder: int, target_folder: int) -> None:
-        path = path_of(source, source_folder)
+    def _moved(self, event: str, source: Any, target: Any, *folders: int) -> None:
+        """``target`` is to be what ``source`` is: followed where the process has made that."""
+        path = path_of(source, folders[0])
         if path is not None and not self._is_left_out(path):
-            self._lost("os.rename")
+            self._lost(event)
         else:
-            self._makes(path_of(target, target_folder))
-
-    def _linked(self, *_: Any) -> None:
-        if self._callers.asking()[0] == TEST:  # pytest makes one to a newest folder
-            self._lost("os.symlink")
+            self._makes(path_of(target, folders[-1]))
 
     def _loaded(self, name: Any) -> None:
         """A library; one without a folder is the system's if it is in none of these."""
@@ -224,37 +211,26 @@ class Observer:
     def _searched(self, module: str, folders: Iterable[str]) -> None:
         for folder in map(os.path.abspath, folders):
             if os.path.isdir(folder):
-                self._keep("module", os.path.join(folder, module))
+                self._see("module", os.path.join(folder, module), by_all=True)
             else:
-                self._keep("state", folder)
+                self._see("state", folder, by_all=True)
 
     def _started(self, event: str, *_: Any) -> None:
-        if self._callers.asking()[1] not in _OF_SUBPROCESS:
+        if asking()[1] not in _OF_SUBPROCESS:
             self._lost(event)
 
-    def _runs(self, program: Any, given: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
+    def _runs(self, program: Any, _: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
+        """A process, followed where its answer depends on the program alone, or on whether it is there."""
+        name = os.fsdecode(program)
         variables = os.environ if environment is None else environment
-        words = commands.words_of(program, given)
-        path = path_of(os.curdir if folder is None else folder)
-        places = _places(words[0], path, variables) if words else []
-        # of a shell's words the first may be its own command
-        is_missing = words[:1] == [os.fsdecode(program or "")] and not os.path.exists(places[-1])
-        if words and path is not None and commands.asks_git(words, variables):
-            self._keep("git", path)
-        elif not words or not (is_missing or commands.asks_program(words) or self._callers.compiles()):
+        searched = [""] if os.sep in name else os.get_exec_path(dict(variables))
+        places = [path_of(os.path.join(folder or "", path, name)) for path in searched]
+        is_there = any(place is not None and os.path.exists(place) for place in places)
+        if is_there and os.path.basename(name) not in OF_MACHINE and not compiles():
             self._lost("subprocess.Popen")
-            return
-        for name in commands.reads(words):
-            self._see("state", path_of(os.path.join(path or "", name)), opens=True)
         for place in places:
-            self._keep("state", place)
+            self._see("state", place, by_all=True)
 
 
-def _places(program: str, folder: str | None, variables: Mapping[Any, Any]) -> list[str]:
-    """Where ``program`` is looked for, up to where it is."""
-    places = []
-    for path in [""] if os.sep in program else os.get_exec_path(dict(variables)):
-        places.append(str(path_of(os.path.join(folder or "", path, program))))
-        if os.path.exists(places[-1]):
-            break
-    return places
+def _folder_of(given: Any) -> str | None:
+    return path_of(os.curdir if given is None else given)

@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Container
+from functools import cache
 from typing import Any
 
 #: Folders of the kernel, which have no files.
@@ -14,6 +15,7 @@ _KERNEL = ("/proc", "/sys", "/dev")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+@cache
 def installed_folders() -> frozenset[str]:
     """The folders of Python and of installed distributions, and this package's own."""
     found = [path for name, path in sysconfig.get_paths().items() if "lib" in name]

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..git_command import run_git
 from .paths import is_below
 
 ABSENT, FOLDER, SPECIAL = "absent", "folder", "special"
@@ -20,12 +19,7 @@ MOST_READ_BYTES = 64 * 2**20
 _DIGEST_BYTES = 20
 #: The session's root folder in an entry, so that another checkout finds it.
 _ROOT = "{root}"
-_SUFFIXES = importlib.machinery.all_suffixes()
-#: All that git's commands of ``commands.py`` read: the head, the index and the other files, the references,
-#: the settings, and what is not committed.
-_GIT = (
-    ("status", "--porcelain=v2", "--branch"), ("for-each-ref",), ("config", "--list"), ("diff", "HEAD")
-)  # fmt: skip
+_SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
 
 class NotCacheable(Exception):  # noqa: N818 - no error: it carries the reason why an estimate is not cached
@@ -55,14 +49,15 @@ class States:
         self.root = root.rstrip(os.sep)
         self._head = head
         self._digests: dict[tuple[str, tuple[int, ...]], str] = {}
-        self._stems: dict[tuple[str, tuple[int, ...]], set[str]] = {}
+        #: by folder: the names in it that an import may find, by what they begin with
+        self._modules: dict[tuple[str, tuple[int, ...]], dict[str, list[str]]] = {}
 
     def of(self, kind: str, path: str) -> str:
         """The state of ``kind`` of ``path``, a short text.
 
         state: what is there, its mode, its content and where a link leads; listing: the names and types in a
-        folder; status: all that ``os.stat`` says but for the access time; module: whether one of that name
-        can be imported from there; git: what it says of the checkout.
+        folder; status: all that ``os.stat`` says but for the access time; module: what an import of that name
+        may find there.
         """
         link = f"by {os.readlink(path)}: " if kind == "state" and os.path.islink(path) else ""
         try:
@@ -77,8 +72,6 @@ class States:
             return _listing(path)
         if kind == "module":
             return self._importable(path)
-        if kind == "git":
-            return digest_of([run_git(Path(path), *words).text for words in _GIT])
         found = os.stat(path)
         if kind == "status":
             return digest_of([_status(os.lstat(path)), _status(found)])
@@ -91,14 +84,15 @@ class States:
         return f"{found.st_mode:o} {self._digests[known]}"
 
     def _importable(self, path: str) -> str:
-        """What an import of that name in that folder may find, by its ends."""
         folder, name = os.path.split(path)
         known = (folder, _status(os.stat(folder)))
-        if known not in self._stems:
-            self._stems[known] = {entry.partition(".")[0] for entry in os.listdir(folder)}
-        is_there = name in self._stems[known]
-        ends = (*_SUFFIXES, *(f"/__init__{suffix}" for suffix in _SUFFIXES), "") if is_there else ()
-        return " ".join(end or FOLDER for end in ends if os.path.exists(path + end))
+        if known not in self._modules:
+            modules = self._modules[known] = {}
+            for found in sorted(os.listdir(folder)):
+                stem, dot, _ = found.partition(".")
+                if not dot or found.endswith(_SUFFIXES):
+                    modules.setdefault(stem, []).append(found)
+        return " ".join(self._modules[known].get(name, ()))
 
     def dependencies_of(self, seen: Mapping[str, Any]) -> dict[str, Any]:
         """The dependencies that an ``Observer`` has recorded. Raises ``NotCacheable`` if incomplete."""

@@ -18,7 +18,7 @@ from ..units import MIB
 from .states import digest_of
 
 #: The version of the files' format; another version finds none of these files.
-FORMAT = 6
+FORMAT = 7
 _ENTRIES = f"estimates-{FORMAT}"
 MOST_BYTES = 256 * MIB
 #: The share of the size that is left after a cleanup.

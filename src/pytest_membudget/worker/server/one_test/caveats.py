@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from ....cache.audit import LOOK, START, raise_more_events
-from ....cache.commands import OF_MACHINE
+from ....cache.audit import LOOK, OF_MACHINE, START, raise_more_events
 from ....caveats import CARD_SOUGHT, FREE_MEMORY, OUT_OF_MEMORY, PROCESS, THREAD, TOOL, Caveat
 from ....hardware.gpus import Gpu
 from ....tracking.running_code.source import shown_path, users_source
@@ -98,7 +97,7 @@ class Caveats:
         caught = Caveat(OUT_OF_MEMORY, f"{text}: its figure is that of this run")
         return [*self._found, *([caught] if ooms > 0 else [])]
 
-    def _see_path(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], _: object) -> None:
+    def _see_path(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """A file is looked for: a card's device, or its tool, is not there, as there is none."""
         path = args[0] if args else kwargs.get("path")
         if isinstance(path, str) and "nvidia" in path and _is_of_a_card(path):
