@@ -50,6 +50,13 @@ BODIES = """
             pass
 
     @budget
+    def test_process_of_a_function_that_is_not_compiled():
+        import torch
+
+        kept = hold(0.1)
+        torch.compiler.disable(lambda: subprocess.run(["true"]))()
+
+    @budget
     def test_other_tool():
         kept = hold(0.2 if shutil.which("git") and os.path.exists("/dev/null") else 0.1)
     """
@@ -60,6 +67,7 @@ KINDS = {
     "device_file": {"card-sought"},
     "tool": {"card-sought"},
     "tool_that_is_run": {"card-sought"},
+    "process_of_a_function_that_is_not_compiled": {"process"},
     "other_tool": set(),
 }
 

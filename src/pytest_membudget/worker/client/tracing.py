@@ -61,9 +61,10 @@ class TracingEstimator(Estimator):
 
     def expect(self, test: MarkedTest) -> None:
         """Send the request of ``test`` ahead, if several tests may run at once."""
-        if test.budget is not None:
-            first = _first(self._request(test, test.budget), test.budget)
-            self._workers_for(test, test.budget).expect(first)
+        if test.budget is not None:  # of several ranks rank 0 alone: others may need what it broadcasts
+            request, gpus = self._request(test, test.budget), test.budget.gpus
+            first = request if gpus == 1 else request.of_rank(0, gpus)
+            self._workers_for(test, test.budget).expect([first])
 
     def estimate(self, test: MarkedTest) -> TestResult:
         """The result of ``test``, with a report of each rank that decides its verdict."""
@@ -152,11 +153,6 @@ class TracingEstimator(Estimator):
 
     def _order_for(self, gpu: str | None, cards: int) -> Order:
         return replace(self._order, gpu=gpu or self._order.gpu, cards=cards)
-
-
-def _first(request: Request, budget: Budget) -> list[Request]:
-    """What is asked first: of several ranks rank 0 alone, as others may need what it broadcasts."""
-    return [request if budget.gpus == 1 else request.of_rank(0, budget.gpus)]
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:

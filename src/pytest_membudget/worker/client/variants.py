@@ -80,11 +80,6 @@ def _has_raised(answer: Answer) -> bool:
     return answer.outcome == FAILED and answer.raised
 
 
-def following_variant(request: Request, first: Answer) -> Request | None:
-    """The run after ``request``'s, whose answer is ``first``; None if nothing was unknown."""
-    return next(iter(variants_of(request, first)), None)
-
-
 def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) -> list[Request]:
     """The runs after ``request``'s, whose answer is ``first``, if none of them raises.
 

@@ -11,7 +11,7 @@ from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
 from ...results.answer import Answer, Request
 from .order import Order
-from .variants import following_variant
+from .variants import variants_of
 from .worker import Worker
 
 
@@ -163,9 +163,8 @@ class Workers:
             if answered == request:
                 return answer
             self._ahead[answered] = answer
-            following = following_variant(answered, answer)
-            if following is not None and answered.world_size == 1 and answered.change is None:
-                self.expect([following], next_=True)
+            if answered.world_size == 1 and answered.change is None:
+                self.expect(variants_of(answered, answer)[:1], next_=True)
 
     def _found(self, request: Request) -> Answer | None:
         return self._cache.find(request) if self._cache is not None else None

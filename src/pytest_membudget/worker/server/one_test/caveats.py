@@ -119,7 +119,7 @@ class Caveats:
             self._see_start(args[0] if args else None)
 
     def _see_start(self, program: object) -> None:
-        if os.getpid() != self._pid or _is_harmless():
+        if os.getpid() != self._pid or self._is_harmless():
             return
         command = os.path.basename(str(program)) if program else ""
         if _is_of_a_card(command):  # it allocates nothing
@@ -128,6 +128,16 @@ class Caveats:
         shown = f" ({command})" if command else ""
         text = f"{self._place()}: a process is started{shown}: what it allocates is not counted"
         self._found[Caveat(TOOL if command in _TOOLS else PROCESS, text)] = None
+
+    def _is_harmless(self) -> bool:
+        """Whether one of the modules above starts it, with nothing but torch and Python in between."""
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            name = str(frame.f_globals.get("__name__", ""))
+            if any(name == module or name.startswith(f"{module}.") for module in _HARMLESS):
+                return True
+            frame = None if self._source.shows(frame.f_code.co_filename) else frame.f_back
+        return False
 
     def _place(self) -> str:
         file, line = self._source.find(2)
@@ -145,13 +155,3 @@ def _is_idle(thread: threading.Thread) -> bool:
     return frame is None or frame.f_code.co_filename.endswith(
         os.path.join("concurrent", "futures", "thread.py")
     )
-
-
-def _is_harmless() -> bool:
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if any(name == module or name.startswith(f"{module}.") for module in _HARMLESS):
-            return True
-        frame = frame.f_back
-    return False
