@@ -63,3 +63,19 @@ def test_cards_that_are_not_whole_are_no_cards(stand_in_libraries, text):
     said = run(stand_in_libraries, code, MEMBUDGET_STAND_IN_CARDS=text)
 
     assert said.split() == ["100", "0"]  # cudaErrorNoDevice
+
+
+def test_an_attribute_that_is_not_known_is_named(stand_in_libraries):
+    code = """
+        from ctypes import *
+        own = CDLL(None)
+        own.stand_in_not_modelled.restype = c_char_p
+        value = c_int(7)
+        for attribute in (39, 18, 127):  # threads, integrated, and since CUDA 12 access by tensor maps
+            own.cudaDeviceGetAttribute(byref(value), attribute, 0)
+            print(value.value, own.stand_in_not_modelled().decode())
+        """
+
+    said = run(stand_in_libraries, code).splitlines()
+
+    assert said[:3] == ["2048 ", "0 ", "0 cudaDeviceGetAttribute of attribute 127"]

@@ -18,7 +18,9 @@
    kernels, copy engines, unified addressing and texture pitch (15 to 51), priorities, L1, registers of a
    multiprocessor, managed memory and access to it, preemption and cooperative launch (78 to 99), virtual
    memory management and handles of it, for the driver (102, 103), memory pools and their handles, events
-   between processes (115 to 125). */
+   between processes (115 to 125). Not there, or not in use: a time limit of kernels, memory of the host's own
+   and a mode of computing (17 to 20), PCI's device and domain, Windows' drivers (34, 35, 50, 104, 105), boards
+   of several (84, 85), the host's page tables (88, 100, 101), GPUDirect (110, 116 to 118). */
 static const struct {
     short attribute;
     int value;
@@ -28,13 +30,19 @@ static const struct {
     {19, 1},    {30, 512},  {31, 1},     {40, 3},          {41, 1},         {51, 32},   {78, 1},
     {79, 1},    {80, 1},    {82, 65536}, {83, 1},          {89, 1},         {90, 1},    {91, 1},
     {95, 1},    {99, 1},    {102, 1},    {103, 1},         {115, 1},        {119, 1},   {125, 1},
+    {17, 0},    {18, 0},    {20, 0},     {34, 0},          {35, 0},         {50, 0},    {84, 0},
+    {85, 0},    {88, 0},    {100, 0},    {101, 0},         {104, 0},        {105, 0},   {110, 0},
+    {116, 0},   {117, 0},   {118, 0},
 };
 
 static int constant(int attribute) {
     for (unsigned index = 0; index < sizeof constants / sizeof *constants; index++)
         if (constants[index].attribute == attribute)
             return constants[index].value;
-    return 0; /* features that are not there: graphics, NUMA, GPUDirect */
+    char name[64];
+    snprintf(name, sizeof name, "cudaDeviceGetAttribute of attribute %d", attribute);
+    not_modelled(name);
+    return 0;
 }
 
 /* How much faster single precision is than double. */
