@@ -24,6 +24,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 END = "<|endoftext|>"
 DRAWN = np.random.default_rng(0)
+random.seed(0)  # the texts' lengths in tokens are in the figures
 WORDS = ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=5)) for _ in range(30_000)]
 
 
@@ -50,7 +51,8 @@ def tokenizer_and_texts_of_nanochat(folder):
     """Of as many tokens as nanochat's own: all bytes, pairs of them, and its nine."""
     pairs = [bytes([first, second]) for first in range(256) for second in range(256)]
     ranks = {word: rank for rank, word in enumerate([*(bytes([i]) for i in range(256)), *pairs][: 2**15 - 9])}
-    specials = {"<|bos|>": len(ranks), **{f"<|{i}|>": len(ranks) + i for i in range(1, 9)}}
+    marks = (f"{who}_{at}" for who in ("user", "assistant", "python", "output") for at in ("start", "end"))
+    specials = {f"<|{mark}|>": rank for rank, mark in enumerate(["bos", *marks], len(ranks))}
     made = tiktoken.Encoding("random", pat_str=r"\S+|\s+", mergeable_ranks=ranks, special_tokens=specials)
     (folder / "tokenizer").mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer/tokenizer.pkl").write_bytes(pickle.dumps(made))
@@ -127,6 +129,16 @@ def checkpoint_of_torchtune(folder):
     torch.save(model.state_dict(), folder / "model.pt")
 
 
+def images_and_boxes_of_ultralytics(folder):
+    for split in ("train", "val"):
+        images(folder / "images" / split, "jpg", 320)
+        (folder / "labels" / split).mkdir(parents=True, exist_ok=True)
+        for i in range(8):
+            (folder / f"labels/{split}/{i}.txt").write_text(f"{i} 0.5 0.5 0.25 0.25\n")
+    named = {"train": "images/train", "val": "images/val", "names": WORDS[:80]}
+    (folder / "data.yaml").write_text(json.dumps(named))
+
+
 def cora_of_pyg(folder):
     """Raw files as ``Planetoid`` reads them: 2,708 nodes of 1,433 numbers, 7 classes."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -153,6 +165,7 @@ def main():
     llama_and_texts_of_trl(data)
     checkpoint_of_litgpt(data / "litgpt/pythia-14m")
     checkpoint_of_torchtune(data / "torchtune")
+    images_and_boxes_of_ultralytics(data / "ultralytics")
     cora_of_pyg(folder / "pytorch_geometric/data/Planetoid/Cora/raw")
     lines = [{"instruction": text(60), "input": "", "output": text(60)} for _ in range(32)]
     (data / "instructions.json").write_text(json.dumps(lines))
