@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import json
 import os
 import shutil
@@ -71,6 +72,17 @@ def pytest_configure(config):
         folder = os.environ["MEMBUDGET_CACHE_DIR"] = tempfile.mkdtemp(prefix="membudget-tests-estimates-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         config.add_cleanup(lambda: os.environ.pop("MEMBUDGET_CACHE_DIR", None))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected stays: nothing of it is searched for garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
