@@ -187,8 +187,8 @@ class Template:
         else:
             raise Refused("another program")
         request["path"] = self._added_path(request)
-        told = _fixed(request["environment"]).items()
-        differ = (told - self._set.items()) ^ _fixed(self._environment).items()
+        told = _fixed(request["environment"], pid).items()
+        differ = (told - self._set.items()) ^ _fixed(self._environment, "self").items()
         if differ:
             raise Refused(f"other variables: {sorted({name for name, _ in differ})}")
         if any(resource.prlimit(pid, limit) != resource.getrlimit(limit) for limit in _LIMITS):
@@ -263,11 +263,16 @@ def _is_session(request):
     return arguments[:2] == ["-m", "pytest"] or arguments == _EXECNET
 
 
-def _fixed(environment):
-    """The variables that must be equal. A session may have the same libraries in a folder of its own."""
+def _fixed(environment, pid):
+    """The variables that must be equal. A session may have the same libraries in a folder of its own.
+
+    ``pid``: of a process that sees the folder, which may be on a file system of its own too.
+    """
     fixed = {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
     if "LD_PRELOAD" in fixed:
-        fixed["LD_PRELOAD"] = " ".join(dict.fromkeys(map(_content, fixed["LD_PRELOAD"].split())))
+        fixed["LD_PRELOAD"] = " ".join(
+            dict.fromkeys(_content(f"/proc/{pid}/root{path}") for path in fixed["LD_PRELOAD"].split())
+        )
     return fixed
 
 
