@@ -1,6 +1,6 @@
 """Out of memory, and a hang inside of torch: the innermost line of the user's code."""
 
-LIMIT = 6
+LIMIT = 3
 FILES = {
     "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\nadvice = 'off'\n",
     "layers.py": """
