@@ -18,7 +18,7 @@ SHORT = [
 ]  # fmt: skip
 #: Of checkpoints, which are not written: a library of theirs.
 UNSAVED = ("--async-save", "--use-persistent-ckpt-worker")
-#: Without Apex: modules that allocate what its softmax does, and torch's layer norm.
+#: Without Apex and Transformer Engine: modules that allocate what its softmax does, and torch's layer norm.
 WITHOUT_APEX = ["--no-persist-layer-norm"]
 MODULES = Path(__file__).parent
 
@@ -30,17 +30,15 @@ def entry(checkout, name):
     for option, value in config["MODEL_ARGS"].items():
         if value is not False and "${" not in str(value) and option not in UNSAVED:
             words += [option] if value is True else [option, str(value)]
-    stubbed = [MODULES / "without_apex"]
-    if config["MODEL_ARGS"].get("--sequence-parallel"):  # Megatron-LM refuses torch's for it
-        stubbed.append(MODULES / "with_layer_norm")
-    return {
-        "name": name.rpartition("/")[2],
-        "script": shlex.join([*words, *SHORT, *WITHOUT_APEX]),
-        "environment": {
-            "PYTHONPATH": os.pathsep.join(map(str, stubbed)),
-            **{key: str(value) for key, value in config["ENV_VARS"].items() if key != "SKIP_PYTEST"},
-        },
-    }
+    environment = {key: str(value) for key, value in config["ENV_VARS"].items() if key != "SKIP_PYTEST"}
+    if config["MODEL_ARGS"].get("--transformer-impl") == "local":  # else Transformer Engine has all
+        words += WITHOUT_APEX
+        stubbed = [MODULES / "without_apex"]
+        if config["MODEL_ARGS"].get("--sequence-parallel"):  # Megatron-LM refuses torch's for it
+            stubbed.append(MODULES / "with_layer_norm")
+        environment = {"PYTHONPATH": os.pathsep.join(map(str, stubbed)), **environment}
+    script = shlex.join([*words, *SHORT])
+    return {"name": name.rpartition("/")[2], "script": script, "environment": environment}
 
 
 def write(checkout, file, names):
