@@ -2,11 +2,12 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+
+from tests.repositories import git
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -171,11 +172,6 @@ def named_files(page):
     code = [block for language in ("python", "yaml") for block in blocks(page, language)]
     named = [(re.match(r"# (\w+(?:\.\w+)+)\n", block), block) for block in code]
     return {name[1]: block for name, block in named if name}
-
-
-def git(folder, *args):
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *own, *args], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")

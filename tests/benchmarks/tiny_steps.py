@@ -24,10 +24,3 @@ def held(mib):
 def broken():
     """It fails."""
     raise RuntimeError("the step is wrong")
-
-
-def endless():
-    """It never ends."""
-    import time
-
-    time.sleep(600)

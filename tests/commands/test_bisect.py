@@ -15,6 +15,7 @@ from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document import Document
 from pytest_membudget.results.comparison import BaseFigure, Comparison, Finding
 from pytest_membudget.results.test_result import TestResult
+from tests.repositories import git
 
 MIB = 2**20
 
@@ -178,16 +179,12 @@ budgets:
 
 @pytest.mark.usefixtures("warm_processes")
 def test_a_repository_is_bisected_to_its_commit(tmp_path_factory, tmp_path, cache_in, monkeypatch, capsys):
-    def git(*arguments):
-        own = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-        subprocess.run(["git", "-C", str(tmp_path), *own, *arguments], check=True, capture_output=True)
-
-    git("init", "-q", "-b", "main")
+    git(tmp_path, "init", "-q", "-b", "main")
     for layers, subject in ((4, "Four layers"), (8, "Eight layers"), (8, "A note")):
         (tmp_path / "jobs.membudget.yaml").write_text(scenario(layers))
         (tmp_path / "note").write_text(subject)
-        git("add", "-A")
-        git("commit", "-qm", subject)
+        git(tmp_path, "add", "-A")
+        git(tmp_path, "commit", "-qm", subject)
     for name, value in cache_in(tmp_path_factory.mktemp("kept")).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.comparison import story
+from tests.repositories import git
 
 MIB = 2**20
 LOCK = """
@@ -134,12 +135,6 @@ STATES_OF = {
     "test_expected": ("xfailed", "grown"),
     "test_added": ("passed", "new"),
 }
-
-
-def git(folder, *args):
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", "-C", str(folder), *own, *args], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")

@@ -111,23 +111,15 @@ def test_each_rank_runs_what_would_be_spawned(rows, joined):
     assert [report["peak"]["allocated"] for report in reports] == [3 * 2**20, 6 * 2**20]
 
 
-def test_a_remote_call_is_refused_though_the_test_goes_on(rows):
-    """Nobody waits for the other ranks to begin; but nobody answers either."""
-    row = rows["test_remote_calls"]
-
-    assert row["verdict"] == "error"
-    assert "torch.distributed.rpc.rpc_sync: a rank is estimated without the others" in row["reason"]
-
-
-def test_more_spawned_processes_than_the_mark_has_gpus_say_what_to_write(rows):
-    row = rows["test_bare_spawn"]
-
-    assert row["verdict"] == "error"
-    assert "torch.multiprocessing.spawn starts 2 processes: write gpus=2 in its mark" in row["reason"]
-
-
-def test_a_class_of_more_processes_than_the_mark_has_gpus_says_what_to_write(rows):
-    row = rows["TestBare::test_peak"]
-
-    assert row["verdict"] == "error"
-    assert "TestBare starts 2 processes: write gpus=2 in its mark" in row["reason"]
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        # though the test goes on: nobody waits for the other ranks to begin, but nobody answers either
+        ("test_remote_calls", "torch.distributed.rpc.rpc_sync: a rank is estimated without the others"),
+        ("test_bare_spawn", "torch.multiprocessing.spawn starts 2 processes: write gpus=2 in its mark"),
+        ("TestBare::test_peak", "TestBare starts 2 processes: write gpus=2 in its mark"),
+    ],
+)
+def test_what_cannot_be_run_rank_by_rank_is_an_error_that_says_why(rows, name, said):
+    assert rows[name]["verdict"] == "error"
+    assert said in rows[name]["reason"]

@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from tests.report_fixtures import caveat_texts
+from tests.repositories import git
 
 FILES = {
     "test_budgets.py": """
@@ -163,22 +163,18 @@ def test_a_folder_that_cannot_be_written_is_reported_and_changes_no_result(sessi
 
 
 def test_the_commit_is_reported_and_reports_do_not_make_it_dirty(tmp_path, in_folder):
-    def git(*args):
-        command = ["git", "-c", "user.name=n", "-c", "user.email=e", *args]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-
     def report():
         in_folder(tmp_path, "--membudget", "--membudget-report=out", "-p", "no:cacheprovider")
         return json.loads((tmp_path / "out/report.json").read_text())["git"]
 
     file = tmp_path / "test_it.py"
     file.write_text(MALFORMED)
-    git("init", "-q")
-    git("add", file.name)
-    git("commit", "-q", "-m", "first")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", file.name)
+    git(tmp_path, "commit", "-q", "-m", "first")
     report()
 
-    head = git("rev-parse", "HEAD").strip()
+    head = git(tmp_path, "rev-parse", "HEAD")
     assert report() == {"commit": head, "dirty": False, "files": {file.name: file.name}}
     file.write_text(MALFORMED + "\n")
     assert report() == {"commit": head, "dirty": True, "files": {}}

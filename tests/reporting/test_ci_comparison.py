@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from tests import repositories
 from tests.reporting.ci_steps import (
     ACTION,
     BASH,
@@ -52,9 +53,7 @@ class Pull:
         }  # fmt: skip
 
     def git(self, *arguments, folder=None):
-        own = ("-c", "user.name=n", "-c", "user.email=e@e", "-c", "init.defaultBranch=main")
-        command = ["git", *own, "-C", str(folder or self.work), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        return repositories.git(folder or self.work, *arguments)
 
     def run(self, script, interpreter=BASH, **env):
         path = self.folder / "script.sh"

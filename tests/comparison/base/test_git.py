@@ -1,7 +1,5 @@
 """Which commit is the base, and what to do where there is none; each in a repository of the test's own."""
 
-import subprocess
-
 import pytest
 
 from pytest_membudget.comparison.base.git import (
@@ -13,12 +11,7 @@ from pytest_membudget.comparison.base.git import (
 )
 from pytest_membudget.comparison.base.sources import CommitSource
 from pytest_membudget.errors import UsageMistake
-
-
-def git(folder, *args):
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "protocol.file.allow=always")
-    done = subprocess.run(["git", "-C", str(folder), *own, *args], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+from tests.repositories import git
 
 
 def commit(folder, name, text):

@@ -1,23 +1,17 @@
 """What report.json says of the repository."""
 
-import subprocess
+import functools
 
 import pytest
 
 from pytest_membudget.reporting.document import Git
 from pytest_membudget.reporting.files.json_file import git_of
+from tests import repositories
 
 
 @pytest.fixture
 def git(tmp_path):
-    def run(*arguments):
-        own = ("-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main")
-        done = subprocess.run(
-            ["git", *own, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
-
-    return run
+    return functools.partial(repositories.git, tmp_path)
 
 
 def test_files_that_are_as_in_the_commit_are_named_with_their_paths_in_the_repository(git, tmp_path):
