@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -168,6 +171,15 @@ def _cut(line: str) -> str:
 
 def _statement(entry: Any) -> str:
     """The first line of ``entry``'s statement; empty without source, for code made in memory."""
-    if entry.frame.code.fullsource is None:
-        return ""
-    return next(iter(str(entry.statement).strip().splitlines()), "")
+    lines = linecache.getlines(str(entry.path), entry.frame.f_globals)
+    number = entry.lineno + 1
+    with suppress(
+        SyntaxError, ValueError
+    ):  # pytest's own search looks for the files of all modules: a second
+        around = [
+            node.lineno
+            for node in ast.walk(ast.parse("".join(lines)))
+            if isinstance(node, ast.stmt) and node.lineno <= number <= (node.end_lineno or node.lineno)
+        ]
+        number = max(around, default=number)
+    return lines[number - 1].strip() if number <= len(lines) else ""

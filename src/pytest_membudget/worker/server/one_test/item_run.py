@@ -127,9 +127,10 @@ class ItemRun:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
-        self, call: pytest.CallInfo[None]
+        self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Handle the end of a phase, or of a part of the call; the first failure is reported."""
+        item.config.option.tbstyle = "native"  # else pytest's text, which nobody reads, takes a second
         report = yield
         if self._is_calling:
             self._part_ended(call)
