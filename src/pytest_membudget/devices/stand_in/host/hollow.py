@@ -30,8 +30,7 @@ _SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar, torch
 class HollowTensors:
     """The operators of host tensors, replaced for the rest of the process by ``install``.
 
-    What fills is replaced at once; all others by ``follow_operators``, before anything can be hollow. A
-    process that has no large host tensor computes as always.
+    A process that has no hollow tensor computes as always.
     """
 
     def __init__(self, following: Following, reads: HostReads, computed: Computed) -> None:
@@ -42,10 +41,9 @@ class HollowTensors:
         self._sizes = UnknownSizes(following)
         self._reads = reads
         self._library: Any = torch.library.Library("aten", "IMPL")
-        self._waiting: list[tuple[str, Kernel]] = []
 
     def install(self) -> None:
-        """Replace what fills; make what ``follow_operators`` needs, once for all forks of this process."""
+        """Replace what fills, and all that computes: once for all forks of this process."""
         for name in NAMES:
             if torch._C._dispatch_has_kernel(f"aten::{name}"):
                 fill = self._seen(_operator(name), self._fills.replacement(name, host_kernel(name)))
@@ -58,13 +56,7 @@ class HollowTensors:
                 function = self._sizing(operator, kernel)
             else:
                 function = self._computing(operator, kernel)
-            self._waiting.append((name, self._seen(operator, function)))
-
-    def follow_operators(self) -> None:
-        """A tensor is hollow, or may become so: replace all that computes."""
-        waiting, self._waiting = self._waiting, []
-        for name, function in waiting:
-            self._replace(name, function)
+            self._replace(name, self._seen(operator, function))
 
     def _replace(self, name: str, function: Kernel) -> None:
         self._library.impl(name, function, "CPU", with_keyset=True)

@@ -18,7 +18,6 @@ from ....tracking.roles.tensor_parts import owns_storage
 from ....tracking.running_code.source import users_source
 from ....tracking.summary import host_report
 from ...real.observer import RunObserver
-from .fills import LARGE_BYTES
 from .memory import HostEvent, HostMemory, What, storage_address
 
 #: From here on a block's own line and module are looked up; smaller ones have those of the one before.
@@ -36,12 +35,8 @@ class HostRun:
     tensor lies in it or not: it is taken from the machine.
     """
 
-    def __init__(
-        self, memory: HostMemory, observer: RunObserver, on_large: Callable[[], None] = lambda: None
-    ) -> None:
-        """``on_large``: called at each birth of a block of ``LARGE_BYTES`` or more."""
+    def __init__(self, memory: HostMemory, observer: RunObserver) -> None:
         self._memory = memory
-        self._on_large = on_large
         self._turn = threading.RLock()
         self._source = users_source()
         #: the blocks, by address
@@ -85,8 +80,6 @@ class HostRun:
             self._play(events[own:])
             record = self.ledger.live.get(address)
             if record is not None:
-                if record.requested_bytes >= LARGE_BYTES:
-                    self._on_large()
                 with contextlib.suppress(ValueError):  # a thread of autograd's, where no Python runs
                     record.file, record.line = self._source.find(_DEPTH)
                 if record.file is None and self._state.line is not None:

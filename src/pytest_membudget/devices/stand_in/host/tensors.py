@@ -27,14 +27,13 @@ class HostTensors:
         self._following = following
         self._reads = HostReads(following, users_source())
         self._hollow = HollowTensors(following, self._reads, observer.roles.computed)
-        self._run = HostRun(following.host, observer, self._hollow.follow_operators)
+        self._run = HostRun(following.host, observer)
 
     def install(self) -> None:
         """Change torch for the rest of the process."""
         self._hollow.install()
         self._reads.install()
         self._run.install()
-        self._following.copies.on_copy = self._hollow.follow_operators
         self._following.see_host = self._run.see
         printing: Any = torch._tensor_str
         printing._str = self._reads.quiet(printing._str)

@@ -33,7 +33,6 @@ def set_unknown(following: Following, storage: torch.UntypedStorage) -> None:
     A new one on a card has been copied from new memory of the host.
     """
     if storage.device.type == "cpu":
-        following.copies.on_copy()
         following.host.set_hollow_at(storage.data_ptr(), Hollow.NOT_COMPUTED)
     else:
         following.forget_at(storage.data_ptr())

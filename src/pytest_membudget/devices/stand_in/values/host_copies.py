@@ -35,8 +35,6 @@ class HostCopies:
         self._saw = saw
         self._plans: dict[Any, Plan] = {}
         self._turn = threading.local()
-        #: called when there is one: operators of the host are followed from then on
-        self.on_copy: Callable[[], None] = lambda: None
 
     def plan_of(self, operator: Any) -> Plan:
         """What values have to do with ``operator``."""
@@ -84,7 +82,6 @@ class HostCopies:
         elif is_mask and not is_followed:
             self._reads.list_assumed(source.dtype, "what the memory it was copied to held")
         if is_followed:
-            self.on_copy()
             numbers = Hollow.LISTED if is_small else Hollow.NOT_COMPUTED
             self.saw(_COPY, (target, source), {}, target, Hollow.UNKNOWN if is_mask else numbers)
 
@@ -95,7 +92,6 @@ class HostCopies:
         if values is not None:
             target.copy_(values)
         elif not is_known or source.nbytes > _MOST_WRITTEN_BYTES:
-            self.on_copy()
             self._host.set_hollow(target, Hollow.NOT_COMPUTED)
         elif _is_whole(target):
             self._host.set_hollow(target, 0)
