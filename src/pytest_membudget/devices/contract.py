@@ -52,6 +52,9 @@ class Device(ABC):
         """The properties of the card, before a test runs."""
         return {}
 
+    def follow_imports(self) -> None:  # noqa: B027 - a real card runs whatever was imported
+        """Before a process is copied for a test: modules may have been imported since the last time."""
+
     @abstractmethod
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""

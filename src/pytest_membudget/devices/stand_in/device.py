@@ -86,6 +86,10 @@ class StandInDevice(RecordedDevice):
         self.gpu = gpu
         self._libraries.set_cards(cards_text(gpu, cards, unlimited=True))
 
+    def follow_imports(self) -> None:
+        """Follow the operators that imports have brought."""
+        self._values.follow_imports()
+
     def self_check(self) -> None:
         """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
         self_check(self, self.gpu)
@@ -105,7 +109,7 @@ class StandInDevice(RecordedDevice):
         self._run.test_begins()
         if self._figures_only:
             self._run.leave_out_purposes()
-        self._values.begin()
+        self._values.follow_imports()
         _forget_compiled_code()
         begin_ranks = partial(self._begin_ranks, rank, world_size, received)
         if world_size > 1:

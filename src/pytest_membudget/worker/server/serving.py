@@ -157,6 +157,7 @@ class ServingPlugin:
             return replace(self._body(item, task), is_last=True)
         _import_recipe(task.request.program)
         import_compiler()
+        self._device.follow_imports()
         return Child(partial(self._body, item, task), self._start.timeout, self._channel)
 
     def _body(self, item: pytest.Item, task: Task) -> Answer:

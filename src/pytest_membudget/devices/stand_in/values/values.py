@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,8 @@ class Values:
         self._kernels = Kernels(self.following, observer.roles.computed, observer.forward_lines.operator_runs)
         #: makes of a function one whose kernels nobody follows
         self.quiet = self._kernels.quiet
+        #: how many were imported when it was looked for operators
+        self._modules = 0
         self._one_hot: torch.library.Library | None = None
 
     def install(self) -> None:
@@ -42,9 +45,11 @@ class Values:
         printing._str = self.quiet(printing._str)
         printing._tensor_str = _of_values(printing._tensor_str, self.following.reads)
 
-    def begin(self) -> None:
-        """A test begins: operators that its imports have brought are followed too."""
-        self._kernels.register()
+    def follow_imports(self) -> None:
+        """Operators that imports have brought are followed too; it takes 10 ms to look for them."""
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            self._kernels.register()
 
     def caveats(self, root: str) -> list[Caveat]:
         """What was taken for granted, for the report: reads, sizes and choices, each with its line."""
