@@ -65,7 +65,7 @@ class StandInDevice(RecordedDevice):
         self._values = Values(self._run.source, self._run.observer)
         self._host = HostTensors(self._values.following, self._run.observer)
         self._draws = HostDraws()
-        self._garbage = Garbage(lambda: allocated_bytes() + self._host.allocated_bytes())
+        self._garbage = Garbage(lambda: allocated_bytes() + self._values.following.host.held_bytes())
         self._limited = False
         self._figures_only = False
         self._rank = 0

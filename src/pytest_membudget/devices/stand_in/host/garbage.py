@@ -16,7 +16,7 @@ class Garbage:
     """Whether Python has found memory in reference cycles during a test."""
 
     def __init__(self, allocated_bytes: Callable[[], int]) -> None:
-        """``allocated_bytes``: what the test's tensors take now."""
+        """``allocated_bytes``: what tensors take now; called in whatever code makes Python collect."""
         self._allocated_bytes = allocated_bytes
         self._before_bytes = 0
         self._is_found = False

@@ -115,6 +115,10 @@ class HostMemory:
         """Whether nobody has written to the pages of these bytes: they are zero."""
         return bool(self._library.stand_in_host_is_untouched(address, size_bytes))
 
+    def held_bytes(self) -> int:
+        """What tensors and pinned memory take now."""
+        return int(self._library.stand_in_host_held_bytes())
+
     def record(self, on_birth: Callable[[int], None], from_bytes: int) -> None:
         """Keep all events from here on; ``on_birth`` is called with the address of each large block.
 
@@ -151,6 +155,7 @@ _FUNCTIONS: Final = (
     ("stand_in_host_set_hollow", (ctypes.c_void_p, ctypes.c_int), None),
     ("stand_in_host_holds", (ctypes.c_void_p,), ctypes.c_int),
     ("stand_in_host_hollow_blocks", (), ctypes.POINTER(ctypes.c_int)),
+    ("stand_in_host_held_bytes", (), ctypes.c_size_t),
     ("stand_in_host_zero", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
     ("stand_in_host_is_untouched", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
     ("stand_in_host_record", (_Birth, ctypes.c_size_t), None),

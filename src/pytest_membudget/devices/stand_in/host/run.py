@@ -85,11 +85,6 @@ class HostRun:
                 if record.file is None and self._state.line is not None:
                     record.file, record.line = self._state.line
 
-    def allocated_bytes(self) -> int:
-        """What is held now."""
-        self._take_in()
-        return self.ledger.allocated_bytes
-
     def see(self, tensor: Any) -> None:
         """A host tensor is used: what it takes of pinned memory, of which a power of two was allocated."""
         record = self._record_of(tensor) if isinstance(tensor, torch.Tensor) else None

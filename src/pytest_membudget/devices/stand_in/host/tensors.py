@@ -38,10 +38,6 @@ class HostTensors:
         printing: Any = torch._tensor_str
         printing._str = self._reads.quiet(printing._str)
 
-    def allocated_bytes(self) -> int:
-        """What host tensors take now."""
-        return self._run.allocated_bytes()
-
     def caveats(self, root: str) -> list[Caveat]:
         """The reads of hollow tensors, for the report."""
         return self._reads.caveats(root)

@@ -127,6 +127,9 @@ EXPORTED int stand_in_host_holds(const void *address) { return span_block(addres
 /* Live blocks that are hollow. Python looks it up where it lies, before every operator. */
 EXPORTED int *stand_in_host_hollow_blocks(void) { return span_hollow_count(); }
 
+/* What live blocks have, without alignment. */
+EXPORTED size_t stand_in_host_held_bytes(void) { return span_held_bytes(); }
+
 /* Zeroes memory without touching its pages; 0 where it is not a tensor's from here. */
 EXPORTED int stand_in_host_zero(void *address, size_t bytes) { return span_zero(address, bytes); }
 

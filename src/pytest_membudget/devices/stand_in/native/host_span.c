@@ -38,6 +38,7 @@ static struct host_block *spare[POWERS];
 /* Of each power: where the next new block lies, and the end of its chunk. */
 static uintptr_t fresh[POWERS], fresh_end[POWERS];
 static int hollow_count;
+static size_t held_bytes;
 
 static void lock_for_fork(void) { pthread_mutex_lock(&lock); }
 static void unlock_after_fork(void) { pthread_mutex_unlock(&lock); }
@@ -128,8 +129,10 @@ void *span_take(size_t bytes, size_t alignment, int is_pinned) {
         return NULL;
     pthread_mutex_lock(&lock);
     struct host_block *block = take_block(bytes + (has_page ? PAGE_BYTES : HEADER_BYTES));
-    if (block)
+    if (block) {
         *block = (struct host_block){.bytes = bytes, .has_page = has_page, .is_pinned = is_pinned};
+        held_bytes += bytes;
+    }
     pthread_mutex_unlock(&lock);
     return block ? block_address(block) : NULL;
 }
@@ -152,6 +155,7 @@ void span_give(void *address) {
         return;
     span_set_hollow(block, 0);
     pthread_mutex_lock(&lock);
+    held_bytes -= block->bytes;
     int power = chunks[chunk_of(block)];
     if (power == FIRST_OF_SEVERAL) {
         give_several(block);
@@ -191,6 +195,8 @@ void span_set_hollow(struct host_block *block, int reason) {
 }
 
 int *span_hollow_count(void) { return &hollow_count; }
+
+size_t span_held_bytes(void) { return held_bytes; }
 
 int span_zero(void *address, size_t bytes) {
     uintptr_t begin = (uintptr_t)address, end = begin + bytes;

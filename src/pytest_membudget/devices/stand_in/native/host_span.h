@@ -30,6 +30,7 @@ void *block_address(struct host_block *block);
 
 void span_set_hollow(struct host_block *block, int reason);
 int *span_hollow_count(void);
+size_t span_held_bytes(void);
 int span_zero(void *address, size_t bytes);
 int span_is_untouched(const void *address, size_t bytes);
 
