@@ -4,6 +4,7 @@ import pytest
 
 from pytest_membudget.cache.states import NotCacheable, States
 from tests.cache.conftest import Observed
+from tests.repositories import git
 
 RELINK = "os.remove('link'); os.symlink('large', 'link')"
 RECHOOSE = "os.remove('chosen.txt'); os.symlink('more.txt', 'chosen.txt')"
@@ -192,6 +193,52 @@ def test_another_checkout_that_a_link_leads_to_is_another(tmp_path):
 # Processes, and what a program writes
 
 
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        (["git", "rev-parse", "--short", "HEAD"], "commit"),
+        (["git", "status", "--porcelain"], "write"),
+        (["git", "describe", "--always", "--dirty"], "write"),
+        ("git log -1 --pretty=%B", "branch"),
+    ],
+)
+def test_an_answer_of_git_depends_on_what_git_knows(observed, command, change):
+    git(observed.folder, "init", "-q", ".")
+    git(observed.folder, "add", "data.txt")
+    git(observed.folder, "commit", "-q", "-m", "first")
+    kept = observed.kept(
+        f"subprocess.run({command!r}, shell={isinstance(command, str)}, capture_output=True)"
+    )
+    assert observed.changed(kept) is None
+
+    if change == "commit":
+        git(observed.folder, "commit", "-q", "--allow-empty", "-m", "second")
+    elif change == "write":
+        observed.write("data.txt", "another")
+    else:
+        git(observed.folder, "checkout", "-q", "-b", "other")
+
+    assert observed.changed(kept) == "{root}"
+
+
+def test_a_program_s_version_depends_on_the_program(observed):
+    tool = observed.write("tool", "#!/bin/sh\necho 1\n")
+    tool.chmod(0o755)
+    kept = observed.kept("subprocess.run(['./tool', '--version'])")
+    assert observed.changed(kept) is None
+
+    tool.write_text("#!/bin/sh\necho 2\n")
+    assert observed.changed(kept) == "{root}/tool"
+
+
+def test_a_program_that_is_not_there_may_come(observed):
+    observed.environment["PATH"] = f"{observed.folder}/parts:{observed.environment['PATH']}"
+    kept = observed.kept("try: subprocess.run('nvcc --version', shell=True)\nexcept OSError: pass")
+
+    observed.write("parts/nvcc")
+    assert observed.changed(kept) == "{root}/parts/nvcc"
+
+
 def test_a_command_that_is_not_there_reads_nothing_until_it_comes(observed):
     observed.environment["PATH"] = f"{observed.folder}/parts"  # accelerate asks nvidia-smi for RTX 4000 cards
     kept = observed.kept("try: subprocess.run(['nvidia-smi', '--query-gpu=name'])\nexcept OSError: pass")
@@ -211,10 +258,13 @@ def test_what_describes_the_machine_is_kept(observed):
 @pytest.mark.parametrize(
     "command",
     [
-        "['git', 'log']",
-        "['git', 'log'], env={'PATH': os.environ['PATH']}",
+        "['git', 'commit', '-m', 'x']",
+        "['git', 'status', '--ignored']",
+        "['git', '-C', 'inner', 'log']",
         "'git log | head -1', shell=True",
-        "'uname -a', shell=True",
+        "'cat $DATA', shell=True",
+        "'cd inner', shell=True",
+        "['git', 'log'], env={'PATH': os.environ['PATH'], 'GIT_DIR': 'x'}",
         "['file', '-b', 'data.txt']",
         "[sys.executable, '-c', '1']",
     ],

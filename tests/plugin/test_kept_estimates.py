@@ -118,9 +118,10 @@ SCRIPT = """
 
     folder = f"runs/{time.time_ns()}"
     os.makedirs(folder)
-    machine = subprocess.run(["uname", "-a"], capture_output=True, text=True).stdout
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    compiler = subprocess.run("cc --version", shell=True, capture_output=True, text=True).stdout
     with open(f"{folder}/log.txt", "w") as log:
-        print(machine, file=log)
+        print(commit, compiler, file=log)
     held = torch.empty(2**28, dtype=torch.uint8, device="cuda")
     """
 ENTRY = """
@@ -132,7 +133,7 @@ budgets:
 """
 
 
-def test_a_script_that_asks_for_its_machine_and_writes_its_outputs_is_kept(run_twice):
+def test_a_script_that_asks_git_and_writes_its_outputs_is_kept(run_twice):
     first, second = run_twice({"train.py": SCRIPT, "it.membudget.yaml": ENTRY})
 
     assert [run.rows["writes"]["cached"] for run in (first, second)] == [False, True], first.out

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .audit import CODE, LOOK, OF_MACHINE, START, raise_more_events
+from .audit import CODE, LOOK, START, raise_more_events
 from .callers import asking, compiles, is_installations
+from .commands import asks_git, asks_program, words_of
 from .paths import installed_folders, is_below, path_of
 from .states import SPECIAL, States
 
@@ -219,14 +220,20 @@ class Observer:
         if asking()[1] not in _OF_SUBPROCESS:
             self._lost(event)
 
-    def _runs(self, program: Any, _: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
-        """A process, followed where its answer depends on the program alone, or on whether it is there."""
-        name = os.fsdecode(program)
+    def _runs(self, program: Any, given: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
+        """A process, followed where its answer depends on the checkout, the program or its absence alone."""
         variables = os.environ if environment is None else environment
-        searched = [""] if os.sep in name else os.get_exec_path(dict(variables))
-        places = [path_of(os.path.join(folder or "", path, name)) for path in searched]
-        is_there = any(place is not None and os.path.exists(place) for place in places)
-        if is_there and os.path.basename(name) not in OF_MACHINE and not compiles():
+        words = words_of(given)
+        if not words:
+            self._lost("subprocess.Popen")
+            return
+        is_shells = words[0] != os.fsdecode(program)  # its first word may be the shell's own command
+        searched = [""] if os.sep in words[0] else os.get_exec_path(dict(variables))
+        places = [path_of(os.path.join(folder or "", path, words[0])) for path in searched]
+        is_there = is_shells or any(place is not None and os.path.exists(place) for place in places)
+        if asks_git(words, variables):
+            self._see("git", _folder_of(folder), by_all=True)
+        elif is_there and not (asks_program(words) or compiles()):
             self._lost("subprocess.Popen")
         for place in places:
             self._see("state", place, by_all=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..git_command import run_git
 from .paths import is_below
 
 ABSENT, FOLDER, SPECIAL = "absent", "folder", "special"
@@ -20,6 +21,12 @@ _DIGEST_BYTES = 20
 #: The session's root folder in an entry, so that another checkout finds it.
 _ROOT = "{root}"
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
+
+#: All that git's commands of ``commands.py`` read: the head, the index and the other files, the references,
+#: the settings, and what is not committed.
+_GIT = (
+    ("status", "--porcelain=v2", "--branch"), ("for-each-ref",), ("config", "--list"), ("diff", "HEAD")
+)  # fmt: skip
 
 
 class NotCacheable(Exception):  # noqa: N818 - no error: it carries the reason why an estimate is not cached
@@ -57,7 +64,7 @@ class States:
 
         state: what is there, its mode, its content and where a link leads; listing: the names and types in a
         folder; status: all that ``os.stat`` says but for the access time; module: what an import of that name
-        may find there.
+        may find there; git: what it says of the checkout.
         """
         link = f"by {os.readlink(path)}: " if kind == "state" and os.path.islink(path) else ""
         try:
@@ -72,6 +79,8 @@ class States:
             return _listing(path)
         if kind == "module":
             return self._importable(path)
+        if kind == "git":
+            return digest_of([run_git(Path(path), *words).text for words in _GIT])
         found = os.stat(path)
         if kind == "status":
             return digest_of([_status(os.lstat(path)), _status(found)])
