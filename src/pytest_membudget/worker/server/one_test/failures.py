@@ -171,11 +171,10 @@ def _cut(line: str) -> str:
 
 def _statement(entry: Any) -> str:
     """The first line of ``entry``'s statement; empty without source, for code made in memory."""
+    # pytest's own search looks for the files of all modules, which takes a second
     lines = linecache.getlines(str(entry.path), entry.frame.f_globals)
     number = entry.lineno + 1
-    with suppress(
-        SyntaxError, ValueError
-    ):  # pytest's own search looks for the files of all modules: a second
+    with suppress(SyntaxError, ValueError):
         around = [
             node.lineno
             for node in ast.walk(ast.parse("".join(lines)))
