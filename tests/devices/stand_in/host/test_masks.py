@@ -1,7 +1,6 @@
 """Masks of unknown values that were copied to the host: what is selected there has its largest size."""
 
 import copy
-import gc
 
 import numpy
 import pytest
@@ -9,7 +8,6 @@ import torch
 from torch.nn.utils import rnn
 
 import pytest_membudget
-from pytest_membudget.devices.stand_in.host.tensors import HostTensors
 from tests.devices.stand_in.unknown_data import here, shapes_of, unknown
 
 MIB = 2**20
@@ -427,19 +425,3 @@ def test_what_other_code_reads_of_a_mask_is_listed(trace, how):
 
     assert traced.value == GIVEN_AWAY[how][1]
     assert [line.split(" ", 1)[1] for line in traced.assumptions] == [GIVEN_AWAY[how][2]]
-
-
-def slow_operators():
-    """``hollow`` waits with them for the first mask that nobody knows."""
-    (host,) = (one for one in gc.get_objects() if isinstance(one, HostTensors))
-    torch.randn(8, device="cuda").sum().cpu().item()
-    torch.arange(8, device="cuda").cpu().tolist()
-    (torch.arange(8, device="cuda") > 3).cpu()
-    before = not host._hollow._waiting
-    (torch.randn(8, device="cuda") > 0).cpu()
-    return [before, not host._hollow._waiting]
-
-
-def test_operators_of_the_host_are_replaced_when_there_is_a_mask_that_nobody_knows(trace):
-    """One number, and what is known, cost nothing."""
-    assert trace(slow_operators).value == [False, True]
