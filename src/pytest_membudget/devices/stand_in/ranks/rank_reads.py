@@ -17,6 +17,7 @@ from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
 from ....tracking.running_code.source import SourceFinder
+from ....tracking.running_code.syntax import innermost
 
 _VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK")
 #: Calls that take the number of a rank's GPU for what it is.
@@ -108,8 +109,8 @@ def _names_device_only(code: CodeType, line: int) -> bool:
     except SyntaxError:
         return False
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    scope = _innermost(tree, line, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree
-    statement = _innermost(scope, line, (ast.stmt,), simple=True)
+    scope = innermost(tree, line, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree
+    statement = innermost(scope, line, (ast.stmt,), simple=True)
     if statement is None:
         return False
     if isinstance(statement, ast.Assign):
@@ -122,17 +123,6 @@ def _names_device_only(code: CodeType, line: int) -> bool:
         node for node in ast.walk(statement) if isinstance(node, ast.Constant) and node.value == "LOCAL_RANK"
     ]
     return bool(reads) and all(_is_device(read, parents) for read in reads)
-
-
-def _innermost(tree: ast.AST, line: int, kinds: tuple[type[ast.AST], ...], *, simple: bool = False) -> Any:
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, kinds)
-        and not (simple and hasattr(node, "body"))
-        and getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0)
-    ]
-    return max(around, key=lambda node: getattr(node, "lineno", 0), default=None)
 
 
 def _is_use(node: ast.AST, name: str) -> bool:

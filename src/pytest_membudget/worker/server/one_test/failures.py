@@ -17,6 +17,7 @@ from ....devices.torch_build.installed import COMMAND, cpu_builds
 from ....errors import MembudgetError
 from ....results.answer import Answer, failed
 from ....tracking.running_code.source import users_source
+from ....tracking.running_code.syntax import innermost
 
 #: Calls of a traceback that are reported, the innermost.
 _CALLS = 12
@@ -175,10 +176,6 @@ def _statement(entry: Any) -> str:
     lines = linecache.getlines(str(entry.path), entry.frame.f_globals)
     number = entry.lineno + 1
     with suppress(SyntaxError, ValueError):
-        around = [
-            node.lineno
-            for node in ast.walk(ast.parse("".join(lines)))
-            if isinstance(node, ast.stmt) and node.lineno <= number <= (node.end_lineno or node.lineno)
-        ]
-        number = max(around, default=number)
+        statement = innermost(ast.parse("".join(lines)), number, (ast.stmt,))
+        number = statement.lineno if statement is not None else number
     return lines[number - 1].strip() if number <= len(lines) else ""
