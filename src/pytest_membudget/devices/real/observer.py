@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 from torch import nn
-from torch.cuda.memory import memory_stats
+from torch.cuda.memory import memory_stats_as_nested_dict
 
 from ...tracking.held import StepKind
 from ...tracking.ledger import Ledger
@@ -295,4 +295,4 @@ def allocated_bytes() -> int:
         return 0
     # by the device's number: torch.cuda finds it by functions that the body may have replaced
     device = torch.accelerator.current_device_index()
-    return int(memory_stats(device).get("allocated_bytes.all.current", 0))
+    return int(memory_stats_as_nested_dict(device)["allocated_bytes"]["all"]["current"])
