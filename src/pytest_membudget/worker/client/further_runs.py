@@ -33,18 +33,17 @@ class FurtherRuns:
         self.peaks.append(answer.peak_bytes)
         first = self._known[0]
         takes_more = answer.peak_bytes > first.peak_bytes or answer.host_bytes > first.host_bytes
-        if not request.figures_only:
-            self._known.append(answer)
         if not request.figures_only or not (answer.has_figure or takes_more):
             return answer
         known = next((one for one in self._known if _totals(one) == _totals(answer)), None)
         if known is None:
             known = self._asked(replace(request, figures_only=False))
-            self._known.append(known)
         return replace(known)  # a copy: runs are compared by identity
 
     def _asked(self, request: Request) -> Answer:
         answer = self._ask(request)
+        if not request.figures_only:
+            self._known.append(answer)
         self.seconds += _seconds(answer)
         return answer
 

@@ -29,8 +29,8 @@ class Values:
         self._kernels = Kernels(self.following, observer.roles.computed, observer.forward_lines.operator_runs)
         #: makes of a function one whose kernels nobody follows
         self.quiet = self._kernels.quiet
-        #: how many were imported when it was looked for operators
-        self._modules = 0
+        #: what was imported when operators were looked for
+        self._modules: frozenset[str] = frozenset()
         self._one_hot: torch.library.Library | None = None
 
     def install(self) -> None:
@@ -47,8 +47,8 @@ class Values:
 
     def follow_imports(self) -> None:
         """Operators that imports have brought are followed too; it takes 10 ms to look for them."""
-        if len(sys.modules) != self._modules:
-            self._modules = len(sys.modules)
+        if not sys.modules.keys() <= self._modules:
+            self._modules = frozenset(sys.modules)
             self._kernels.register()
 
     def caveats(self, root: str) -> list[Caveat]:
