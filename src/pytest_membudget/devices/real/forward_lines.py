@@ -16,15 +16,15 @@ _next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 #: Key in the metadata of nodes that have a hook.
 _HAS_HOOK: Final = "membudget line"
 #: Names, without their end, of nodes of operators that have no kernel: another may run before the next
-#: kernel. Views (``is_view`` of the dispatcher's operators, 2.13), and ``_unsafe_view``.
+#: kernel. Views (``is_view`` of the dispatcher's operators, 2.11 to 2.15), and ``_unsafe_view``.
 _VIEWS: Final = (
-    "Adjoint Alias AsStrided BroadcastTo CcolIndices Chunk ColIndices Conj CrowIndices Detach Diagonal "
-    "Dsplit Expand ExpandAs Flatten FwPrimal Hsplit Imag Indices LiftFresh LinalgDiagonal MatrixH Mh "
-    "Moveaxis Movedim Mt Narrow NegView NestedGetValues NestedViewFromBuffer NestedViewFromJagged NumpyT "
-    "Permute Positive Ravel Real Reshape ReshapeAlias ReshapeAs ResolveConj ResolveNeg RowIndices Select "
-    "Slice SliceInverse SparseBroadcastTo Split SplitWithSizes Squeeze Swapaxes Swapdims T TensorSplit "
-    "Transpose Unbind Unflatten Unfold UnpackDual UnsafeView Unsqueeze Values View ViewAs ViewAsComplex "
-    "ViewAsReal Vsplit"
+    "Adjoint Alias AlignTo AsStrided BroadcastTo CcolIndices Chunk ColIndices Conj CrowIndices Detach "
+    "Diagonal Dsplit Expand ExpandAs Flatten FwPrimal Hsplit Imag Indices LiftFresh LinalgDiagonal "
+    "MatrixH Mh Moveaxis Movedim Mt Narrow NegView NestedGetValues NestedViewFromBuffer "
+    "NestedViewFromJagged NumpyT Permute Positive Ravel Real RefineNames Rename Reshape ReshapeAlias "
+    "ReshapeAs ResolveConj ResolveNeg RowIndices Select Slice SliceInverse SparseBroadcastTo Split "
+    "SplitWithSizes Squeeze Swapaxes Swapdims T TensorSplit Transpose Unbind Unflatten Unfold UnpackDual "
+    "UnsafeView Unsqueeze Values View ViewAs ViewAsComplex ViewAsReal Vsplit"
 )
 WITHOUT_KERNEL: Final = frozenset(_VIEWS.split())
 _END: Final = re.compile(r"Backward\d+$")
