@@ -63,6 +63,15 @@ BODIES = """
             optimizer.step()
 
 
+    @pytest.mark.mem_budget(gib=0.001)
+    def test_one_step_and_an_evaluation(model):
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.ones(1024, 1024, device="cuda")).sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            model(torch.ones(1024, 1024, device="cuda"))
+
+
     @pytest.mark.mem_budget(held_gib=0.01)
     def test_stops_the_history():
         torch.cuda.memory._record_memory_history(enabled=None)
@@ -133,6 +142,11 @@ def test_steps_that_leave_nothing_behind_have_no_such_row(run):
     assert steady["grown"] == {"bytes": 0, "holders": [], "grown": None}
     parameters = [row["bytes"] for row in steady["holders"] if row["component"] == "parameters"]
     assert sum(parameters) == 4 * (1024 * 1024 + 1024)
+
+
+def test_an_evaluation_is_no_step_of_a_model_that_is_trained(run):
+    """Its gradients and states are there after the one step, and are no leak."""
+    assert held(run, "test_one_step_and_an_evaluation")["grown"] is None
 
 
 def test_a_body_that_raises_is_no_figure(run):

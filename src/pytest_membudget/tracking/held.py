@@ -44,9 +44,9 @@ class StepEnds:
             del self._ends[next(iter(self._ends))]
 
     def last_two(self) -> tuple[Moment, Moment] | None:
-        """The last step and the one before it; None where none was repeated."""
+        """The last step and the one before it, by the surest sign there was; None where none was repeated."""
         for kind in StepKind:
-            for (of_kind, _), ends in reversed(self._ends.items()):
-                if of_kind is kind and len(ends) == 2:
-                    return ends[1], ends[0]
+            of_kind = [ends for (one, _), ends in self._ends.items() if one is kind]
+            if of_kind:
+                return next(((ends[1], ends[0]) for ends in reversed(of_kind) if len(ends) == 2), None)
         return None
