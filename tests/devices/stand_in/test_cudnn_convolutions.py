@@ -113,7 +113,7 @@ def test_workspaces_are_those_that_cudnn_plans_for_the_card(stand_in, name, gpu)
     assert [sum(sizes) for sizes in requested] == planned
 
 
-CLUSTERS = "cudnnBackendFinalize (convolution in clusters: up to 9 MiB more on an H100)"
+CLUSTERS = "cudnnBackendFinalize (convolution in clusters, from Hopper on: up to 9 MiB more on an H100)"
 PRODUCT = "cudnnBackendFinalize (convolution by cuBLASLt: up to 9 MiB more on an H100)"
 
 

@@ -28,7 +28,8 @@ static const char *unknown_workspace(void *const *choices, int64_t count) {
         if (cudnn_attribute(choices[index], KNOB_CHOICE_TYPE, TYPE_KNOB_TYPE, 1, &found, &type))
             continue;
         if (type == KNOB_TYPE_TILE_CGA_M)
-            return "cudnnBackendFinalize (convolution in clusters: up to 9 MiB more on an H100)";
+            return "cudnnBackendFinalize "
+                   "(convolution in clusters, from Hopper on: up to 9 MiB more on an H100)";
         if (type == KNOB_TYPE_WORKSPACE && count == 1 && /* the one choice of cuBLASLt's engines */
             !cudnn_attribute(choices[index], KNOB_CHOICE_VALUE, TYPE_INT64, 1, &found, &value) && value)
             return "cudnnBackendFinalize (convolution by cuBLASLt: up to 9 MiB more on an H100)";
