@@ -66,7 +66,10 @@ class SourceFinder:
 
     def find(self, depth: int = 1) -> tuple[str | None, int]:
         """The file and line ``depth`` frames up or further; ``(None, 0)`` if no frame is the user's."""
-        frame: FrameType | None = sys._getframe(depth)
+        try:
+            frame: FrameType | None = sys._getframe(depth)
+        except ValueError:  # a thread of autograd's engine, below which no Python runs
+            return None, 0
         known = self._known
         while frame is not None:
             code = frame.f_code

@@ -38,3 +38,16 @@ def test_a_product_takes_what_was_measured_and_the_elements_that_were_not_differ
     more_bytes = trace(multiplied).allocated - MEASURED_BYTES
 
     assert 0 <= more_bytes <= (100_000 - 98_700) * ELEMENT_BYTES + 2**20  # and the rest of a block
+
+
+def differentiated():
+    indices = torch.randint(0, 64, (2, 1000), device="cuda")
+    sparse = torch.sparse_coo_tensor(indices, torch.randn(1000, device="cuda"), (64, 64))
+    dense = torch.randn(64, 8, device="cuda", requires_grad=True)
+    torch.spmm(sparse, dense).sum().backward()
+    return list(dense.grad.shape)
+
+
+def test_a_thread_without_a_line_of_python_sorts_elements_out(trace):
+    """The transpose's, for the gradient: on the engine's thread, below which no Python runs."""
+    assert trace(differentiated).value == [64, 8]
