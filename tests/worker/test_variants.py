@@ -291,6 +291,17 @@ def test_a_number_stays_unchecked_where_two_runs_have_sizes_of_their_own(sizes, 
     assert told(first, *others, first)[:2] == (4, 2 * kinds)
 
 
+@pytest.mark.parametrize(("with_another_size", "kinds"), [(2, []), (1, [SIZE_READ, SIZE_READ])])
+def test_the_run_with_the_least_sizes_says_nothing_of_numbers(with_another_size, kinds):
+    both = {"unknown": ("data", "numbers", BOUNDS)}
+    sizes = [((2, 4), (400, 1)) if run == with_another_size else ((2, 4),) for run in range(4)]
+    runs = [
+        traced(4, WHOLE, LOSS, sizes=one, allocations=f"{number}", **both) for number, one in enumerate(sizes)
+    ]
+
+    assert told(*runs)[:2] == (4, kinds)
+
+
 def test_random_numbers_of_the_host_are_named():
     runs = [traced(size, unknown=("random numbers that the host draws",)) for size in (4, 5)]
     answer = ask_with_variants(Asked(*runs), REQUEST)

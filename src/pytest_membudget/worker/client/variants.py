@@ -226,9 +226,12 @@ class _Compared:
         """
         if any(one.peak_bytes > self.first.peak_bytes for one in self.others if not one.has_figure):
             return True
-        # the second of two may differ by its sizes alone
-        are_all = BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown
-        return any(differ if are_all else differ[:1]) if differ else None
+        return any(differ[: self._comparable]) if differ else None
+
+    @property
+    def _comparable(self) -> int:
+        """How many of the others say something of numbers: the second may differ by its sizes alone."""
+        return 2 if BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown else 1
 
     def _have_own_sizes(self) -> bool:
         """Whether sizes are made of numbers, of which nobody knows how large they are.
@@ -236,7 +239,7 @@ class _Compared:
         One run has a size that no other has, or two have a count of a size that no other has: what a loop
         holds that ends sooner in one of them is in the others too.
         """
-        runs = [self.first, *self.others]
+        runs = [self.first, *self.others[: self._comparable]]
         return sum(_own(runs, lambda one: {size for size, _ in one.sizes})) > 0 or (
             sum(_own(runs, lambda one: {*one.sizes})) > 1
         )
