@@ -1,5 +1,7 @@
 """What was seen during a run, laid over the allocator's history of it; histories short enough to follow."""
 
+import pytest
+
 from pytest_membudget import components
 from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent, SegmentState
 from pytest_membudget.devices.real.overlay import overlay
@@ -167,16 +169,14 @@ def test_what_a_hook_allocates_before_a_backward_is_entered_is_of_that_backward(
     assert (record.role, record.module) == (None, None)
 
 
-def test_what_nobody_has_named_is_unattributed():
-    unknown = [event._replace(text="") for event in born(1, 0)]
+@pytest.mark.parametrize("text", ["", "epoch 7"])
+def test_what_a_thread_takes_without_a_state_is_of_no_module(text):
+    """A loader's thread copies a batch while a module runs in another."""
+    frames = [{"filename": "??", "line": 0, "name": "aten::randn"}, *LINE]
+    made = ledger([*born(1, 1), *born(2, text, frames=frames)], [OUTSIDE, INSIDE])
 
-    assert component_at(ledger(unknown, [OUTSIDE]), 1) == components.UNATTRIBUTED
-
-
-def test_somebody_elses_metadata_names_nothing():
-    theirs = [event._replace(text="epoch 7") for event in born(1, 0)]
-
-    assert component_at(ledger(theirs, [OUTSIDE]), 1) == components.UNATTRIBUTED
+    assert made.live[2 * 1024 * MIB].module is None
+    assert component_at(made, 2) == components.INPUTS
 
 
 def test_memory_that_is_no_tensors_is_a_workspace():

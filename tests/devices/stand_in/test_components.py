@@ -196,6 +196,13 @@ def step_in_a_thread():
     thread.join()
 
 
+def loaded_in_a_thread():
+    kept = []
+    thread = threading.Thread(target=lambda: kept.append(batch(512)))
+    thread.start()
+    thread.join()
+
+
 def sparse_gradients():
     """A table of 64 MiB; beside a gradient's rows, the one before it and their sum, rows' numbers in int64.
 
@@ -233,6 +240,7 @@ CASES = [
     (attention_without_a_module, {"inputs": 3 * MIB, "activations": MIB + 8 * BATCH + 2 * 4}),
     (joined_outputs, {"inputs": 2 * MIB}),
     (step_in_a_thread, {"parameters": MIB, "gradients": MIB, "optimizer_states": 2 * MIB}),
+    (loaded_in_a_thread, {"inputs": MIB, "unattributed": 0}),
     (sparse_gradients, {"parameters": 64 * MIB, "gradients": 3 * (64 * MIB + 8 * 2**16)}),
 ]  # fmt: skip
 

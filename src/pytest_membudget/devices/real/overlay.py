@@ -18,8 +18,8 @@ from .run_log import Seen, State, state_in
 def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: Ledger) -> None:
     """Play a run's ``history`` into ``ledger``, which is empty, from its first event on.
 
-    An event's metadata is the number of its state; without one its block is ``unattributed``, as is one from
-    before the first event.
+    An event's metadata is the number of its state; without one it is of a thread outside any module. A block
+    from before the first event is ``unattributed``.
     """
     played = _Played(ledger, seen, users_line, start_of(history))
     for number, event in enumerate(history.events):
@@ -93,6 +93,8 @@ class _Played:
     def _born(self, number: int, event: HistoryEvent, is_known: bool) -> None:
         origin = self._origins.of(event.frames)
         state = self._state_of(origin)
+        if not is_known and state.phase is Phase.FORWARD:
+            state = State(Phase.FORWARD)
         if origin.call != self._call:
             self.end_call()
             self._call = origin.call
@@ -108,8 +110,6 @@ class _Played:
                 self._copies.append((record, origin.copied_for, from_inputs))
         if origin.is_workspace:
             record.role = components.WORKSPACES
-        elif not is_known and state.phase is Phase.FORWARD:
-            record.role = components.UNATTRIBUTED
         line = origin.line or state.forward or state.line
         if line is not None:
             record.file, record.line = line
