@@ -61,6 +61,8 @@ def send(server):
     server.accept()[0].sendall(f"{time.time_ns() % 2**28}".encode())
 
 """
+TWO_NUMBERS = "first = numbers().mean().item()\nsecond = numbers().mean().item()"
+TWO_TRUTHS = "first = bool(numbers().sum() > 0)\nsecond = bool(numbers().sum() > 5)"
 #: What each takes at the most, in MiB, where the answers decide it.
 LARGEST = {
     "a_comparison": (256, "x = numbers()\ntake_if((x * x).sum() >= 0)"),
@@ -108,7 +110,23 @@ LARGEST = {
         "begin.record()\nend.record()\ntake_if(begin.elapsed_time(end) > 5)",
     ),
     "ranks": (256, "take_if((numbers() > 0).any())"),
-}
+    "the_larger_of_two_first": (256, f"{TWO_NUMBERS}\ntake_if(first > second)"),
+    "the_larger_of_two_second": (256, f"{TWO_NUMBERS}\ntake_if(first < second)"),
+    "two_tokens_that_differ": (
+        256, "first = numbers().argmax().item()\nsecond = numbers().argmax().item()\ntake_if(first != second)"
+    ),
+    "the_first_of_two_truths": (256, f"{TWO_TRUTHS}\ntake_if(first and not second)"),
+    "the_second_of_two_truths": (256, f"{TWO_TRUTHS}\ntake_if(second and not first)"),
+    "numbers_of_a_list_that_differ": (256, "values = numbers().tolist()\ntake_if(values[0] < values[1])"),
+    "tokens_of_a_list_that_differ": (256, "take_if(len({*numbers().long().tolist()}) > 1)"),
+    "a_mask_of_both": (256, "take_if(len({*(numbers() > 0).tolist()}) > 1)"),
+    "a_number_behind_a_truth": (
+        256, "if numbers().sum() > 0:\n    take_if(numbers().norm().item() > 5)"
+    ),
+    "a_truth_behind_a_truth": (
+        256, "if numbers().sum() > 0:\n    take_if(not numbers().max() > 5)"
+    ),
+}  # fmt: skip
 #: What the answers agree on: of the training it is no round number.
 AGREED = {
     "until_a_flag": (8, "kept = take(8)\nwhile not (numbers() > 0).all():\n    pass"),

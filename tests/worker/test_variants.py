@@ -97,6 +97,13 @@ RUNS = {
     ),
     "draws have two other ends": (of_sizes((4, 4, 9), LOSS, other="draws between 0 and 1"), 9, [DEPENDS], 3),
     "so have numbers": (of_sizes((4, 4, 9, 4), LOSS, other="numbers"), 9, [DEPENDS], 4),
+    "of several truths one may hold alone": (
+        of_sizes((4, 4, 9, 4), LOSS, other="several truths"), 9, [DEPENDS], 4
+    ),
+    "or another": (of_sizes((4, 4, 4, 9), LOSS, other="several truths"), 9, [DEPENDS], 4),
+    "so has what is read behind a truth": (
+        [traced(4, LOSS), *of_sizes((4, 9), LOSS, other="numbers")], 9, [DEPENDS], 3
+    ),
     "numbers that are none or below zero may take more": (
         of_sizes((4, 4, 4, 9), LOSS, other="numbers"), 9, [DEPENDS], 4
     ),

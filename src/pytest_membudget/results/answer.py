@@ -28,6 +28,7 @@ FAILED: Final = "error"
 #: Why a test may have another figure; in addition, what the host has drawn or got.
 UNKNOWN_DATA: Final = "data"
 NUMBERS: Final = "numbers"
+TRUTHS: Final = "several truths"
 UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
 STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
@@ -35,7 +36,7 @@ GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, s
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
 BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a multiprocessor takes"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
-#: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero.
+#: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, and every other truth is turned.
 ODD_NUMBERS: Final = 3
 #: The same: as 0, but the watchdog lets go of them a step later.
 LATE_WATCHDOG: Final = 4

@@ -38,7 +38,7 @@ class FurtherRuns:
         known = next((one for one in self._known if _totals(one) == _totals(answer)), None)
         if known is None:
             known = self._asked(replace(request, figures_only=False))
-        return replace(known)  # a copy: runs are compared by identity
+        return replace(known, unknown=answer.unknown)  # a copy: runs are compared by identity
 
     def _asked(self, request: Request) -> Answer:
         answer = self._ask(request)

@@ -19,6 +19,7 @@ from ...results.answer import (
     NO_COLLECTION,
     NUMBERS,
     ODD_NUMBERS,
+    TRUTHS,
     UNIT_DRAWS,
     UNKNOWN_DATA,
     Answer,
@@ -29,7 +30,7 @@ from ...units import gib_text
 from .further_runs import Ask, FurtherRuns, not_counted
 
 #: Of these a second further run has another end.
-_OF_TWO_ENDS = {NUMBERS, UNIT_DRAWS, BOUNDS}
+_OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS}
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 _OF_READS = {UNKNOWN_DATA, *_OF_TWO_ENDS}
 #: Those that have a run for themselves.
@@ -70,7 +71,7 @@ def ask_with_variants(
 def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
     others = [ask(following[1])]
     has_raised = _has_raised(others[0])
-    if has_raised or 2 in following:
+    if has_raised or 2 in following or not _OF_TWO_ENDS.isdisjoint(others[0].unknown):
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         others.append(ask(replace(following.get(2, following[1]), variant=2, steady=steady)))
     return others
@@ -92,7 +93,7 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
         NO_COLLECTION: GARBAGE in unknown,
         1: bool(unknown - _APART),
         2: not unknown.isdisjoint(_OF_TWO_ENDS),
-        ODD_NUMBERS: NUMBERS in unknown,
+        ODD_NUMBERS: bool(unknown & {NUMBERS, TRUTHS}),
         LATE_WATCHDOG: BUCKETS in unknown,
     }
     return [

@@ -90,7 +90,10 @@ class Reads:
         self._supposed = supposed
         #: whether a number was read that has two other answers
         self.have_numbers = False
-        #: whether one was of a size, of which the largest was given
+        #: whether truths were read of which one may hold where another does not
+        self.have_truths = False
+        self._truths: set[str] = set()
+        #: whether a number was of a size, of which the largest was given
         self.have_bounds = False
         #: the line of the last one that no ``assume`` has answered, as ``file:line``
         self.last_line = ""
@@ -198,23 +201,33 @@ class Reads:
         if values is not None:
             # a drawn whole number is the largest of its range
             return values, WORST_CASE if kind_of_read(tensor.dtype) is SIZE_READ else None
-        value = self._counts.uniform(tensor)
-        kind: Cause | None = WORST_CASE
-        if value is not None:
+        count = self._counts.uniform(tensor)
+        if count is not None:
             self.have_bounds = True  # of a mask's trues, all or the assumed share
-        else:
-            value, kind = self._any(tensor.dtype)
-        made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
-        return made.expand(tuple(tensor.shape)), kind
+        given, kind = ([count], WORST_CASE) if count is not None else self._any(tensor.dtype, tensor.numel())
+        made = torch.tensor(given, dtype=tensor.dtype, device="cpu")
+        if len(given) == 1:
+            return made.view(()).expand(tuple(tensor.shape)), kind
+        made = made.repeat(-(-tensor.numel() // len(given)))[: tensor.numel()]
+        return made.view(tuple(tensor.shape)), kind
 
-    def _any(self, dtype: torch.dtype) -> tuple[Scalar, Cause | None]:
+    def _any(self, dtype: torch.dtype, count: int = 1) -> tuple[Sequence[Scalar], Cause | None]:
         value = plausible(dtype)
         given = assumed_value(type(value))
-        return (VARIANT.answer(dtype, value, self._line()), None) if given is None else (given, GIVEN)
+        if given is not None:
+            return [given], GIVEN
+        line = self._line()
+        self._see_truth(dtype, line, count)
+        return VARIANT.answers(dtype, value, line, count), None
+
+    def _see_truth(self, dtype: torch.dtype, line: str, count: int) -> None:
+        if dtype is torch.bool:
+            self._truths.add(line)
+            self.have_truths |= len(self._truths) > 1 or count > 1
 
     def milliseconds(self) -> float:
         """A time between two events."""
-        value, kind = self._any(torch.float32)
+        [value], kind = self._any(torch.float32)
         self.list_assumed(torch.float32, value, kind)
         return float(value.real)
 
@@ -238,7 +251,9 @@ class Reads:
             found = bool(host.run(operator, args, kwargs))
         except NotKnown:
             # tests and loops compare what they take to be equal
-            found = bool(VARIANT.answer(torch.bool, True, self._line()))
+            line = self._line()
+            self._see_truth(torch.bool, line, 1)
+            found = bool(VARIANT.answer(torch.bool, True, line))
         else:
             if not host.assumed:
                 return found

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BOUNDS, NUMBERS, UNIT_DRAWS, UNKNOWN_DATA
+from ....results.answer import BOUNDS, NUMBERS, TRUTHS, UNIT_DRAWS, UNKNOWN_DATA
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
@@ -62,6 +62,7 @@ class Values:
         found = {
             UNKNOWN_DATA: is_data,
             NUMBERS: reads.have_numbers,
+            TRUTHS: reads.have_truths,
             UNIT_DRAWS: is_data and VARIANT.drew_unit,
             BOUNDS: shapes.varies or reads.have_bounds,
         }

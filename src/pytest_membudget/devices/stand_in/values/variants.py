@@ -1,10 +1,12 @@
 """Variants: a test that read what nobody knows is run again, and is given other answers.
 
 In variant 0 an answer is the plausible one. In the others a truth is turned, a number is another one of its
-range, and a draw of random numbers gives the other end of it; not at the lines that are ``steady``. Variant 2
-also has the least sizes in place of the largest, large numbers where variant 1 has small ones, and the other
-end of draws between 0 and 1. Variant ``ODD_NUMBERS`` is variant 0 but for numbers: those by which code finds
-that something is wrong. So is ``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``).
+range, and a draw of random numbers gives the other end of it; not at the lines that are ``steady``. Of two
+lines, or of values that are read at once, no two numbers are the same. Variant 2 also has the least sizes in
+place of the largest, large numbers where variant 1 has small ones, the other end of draws between 0 and 1,
+and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for numbers, those by which code finds
+that something is wrong, and for the truths that variant 2 leaves. So is ``LATE_WATCHDOG``, but for when
+NCCL's watchdog looks (``ranks/reducers.py``).
 In all but 0 garbage is kept (``host/garbage.py``).
 """
 
@@ -24,8 +26,10 @@ from .card_storages import Scalar
 _MOST_TURNED: Final = 1000
 #: The same of plausible ones: no step reads as many, so it is a loop that would never end.
 _MOST_PLAUSIBLE: Final = 5_000
-#: In place of 1; no usual ends of a sequence.
+#: In place of 1, and more at further lines; no usual ends of a sequence.
 _OTHER_WHOLE: Final = 4
+#: Of so many lines, or values that are read at once, no two have the same.
+_DIFFERENT: Final = 5
 _LARGE_WHOLE: Final = 200
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
@@ -45,6 +49,8 @@ class Variant:
         self._is_odd = self.has_late_watchdog = self.keeps_garbage = False
         self._steady: frozenset[str] = frozenset()
         self._asked = Counter[str]()
+        #: the lines in the order in which they were given other answers
+        self._lines: dict[str, int] = {}
         #: whether a number between 0 and 1 was drawn, which has two other ends
         self.drew_unit = False
         #: the lines of loops that a bound has ended
@@ -57,27 +63,47 @@ class Variant:
         self.keeps_garbage = number > 0
         self.number = 0 if number in (ODD_NUMBERS, LATE_WATCHDOG, NO_COLLECTION) else number
         self._asked.clear()
+        self._lines.clear()
         self.drew_unit = False
 
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
+        return self.answers(dtype, plausible, line, 1)[0]
+
+    def answers(self, dtype: torch.dtype, plausible: Scalar, line: str, count: int) -> list[Scalar]:
+        """The same for a read of ``count`` values, which repeat what is given."""
         self._asked[line] += 1
-        is_other = self.number > 0 or (self._is_odd and dtype is not torch.bool)
-        turns = is_other and not self._steady & {line, EVERYWHERE}
+        turns = (self.number > 0 or self._is_odd) and not self._steady & {line, EVERYWHERE}
         if self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE):
             self.ended[line] = self.ended[line] or self._asked[line] - 1
             turns = not turns
-        return self._other(dtype, plausible, self._asked[line]) if turns else plausible
+        if not turns:
+            return [plausible]
+        place = self._lines.setdefault(line, len(self._lines))
+        if self._is_odd and dtype is not torch.bool:
+            return [_odd(dtype, self._asked[line] - 1)]
+        return [
+            self._other(dtype, plausible, self._asked[line], place, index)
+            for index in range(min(count, _DIFFERENT))
+        ]
 
-    def _other(self, dtype: torch.dtype, plausible: Scalar, times: int) -> Scalar:
+    def _other(self, dtype: torch.dtype, plausible: Scalar, times: int, place: int, index: int) -> Scalar:
         if dtype is torch.bool:
-            return not plausible
-        if self._is_odd:
-            return _odd(dtype, times - 1)
+            return plausible if self._leaves(times + place + index) else not plausible
         if _is_whole(dtype):
-            return min(_LARGE_WHOLE, torch.iinfo(dtype).max) if self.is_least else _OTHER_WHOLE
+            # of a list no larger one than of a single number: they may be places
+            other = _LARGE_WHOLE if self.is_least else _OTHER_WHOLE
+            return min(other + place % _DIFFERENT - index, torch.iinfo(dtype).max)
         # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
-        return _LARGE + times if self.is_least else _SMALL / times
+        further = times + place + index
+        return _LARGE + further if self.is_least else _SMALL / further
+
+    def _leaves(self, reads: int) -> bool:
+        """Whether a truth stays as it is plausible, after so many reads, lines and values of one read."""
+        if self._is_odd:
+            return reads % 2 == 1
+        # a run in place of one that raised turns all that one would have turned
+        return self.is_least and not self._steady and reads % 2 == 0
 
     @property
     def is_least(self) -> bool:
