@@ -46,7 +46,7 @@ SIZE_READ: Final = Cause(
     "size-read",
     UNCHECKED,
     "make the number from what the program knows (shapes, settings), or say what it is: with "
-    "pytest_membudget.assume(value=64)",
+    "pytest_membudget.assume(value=...)",
 )
 HOST_READ: Final = Cause("host-read", UNCHECKED, SIZE_READ.remedy)
 DEPENDS: Final = Cause(

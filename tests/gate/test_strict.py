@@ -98,7 +98,7 @@ def test_the_failure_says_what_was_not_checked_and_what_to_do(run):
     text = run.text("test_size")
 
     assert text.startswith("--membudget-strict: not checked: a.py:2 reads an int64 value\n")
-    assert "pytest_membudget.assume(value=64)" in text
+    assert "pytest_membudget.assume(value=...)" in text
     assert "give the test an entry in membudget.lock.yaml" in text
     assert "strict = true" in text
 

@@ -173,6 +173,13 @@ GUARDED = {
     ),
     "a_guard_that_ends": (8, "if numbers().norm().item() < 0:\n    sys.exit(1)\ntake(8)"),
 }
+#: What is drawn, and what the figure depends on.
+OF_BOTH = {
+    "a_read_beside_a_draw": (["reads a bool"], "take_if(numbers().max() > 3)\nrandom.random()"),
+    "a_read_and_a_draw": (
+        ["reads a bool", "the host draws"], "take_if(numbers().max() > 3)\ntake(random.randint(300, 400))"
+    ),
+}  # fmt: skip
 #: Of whom the host's random numbers are.
 DRAWN = {
     "a_draw_of_python": ("random", "take(random.randint(1, 512))"),
@@ -265,6 +272,7 @@ STARTED = {
 }
 BODIES = source(
     {name: body for name, (_, body) in (LARGEST | AGREED | GUARDED | DRAWN | OUTSIDE | REPLICAS).items()}
+    | {name: body for name, (_, body) in OF_BOTH.items()}
     | BELOW
     | BEHIND
     | OTHERS
@@ -402,6 +410,14 @@ def test_random_numbers_of_the_host_are_drawn_again_with_another_seed(run, name)
         f"random numbers that the host draws ({DRAWN[name][0]}); with other answers"
     )
     assert run.outcomes[f"test_{name}"] == "failed"
+
+
+@pytest.mark.parametrize("name", OF_BOTH)
+def test_draws_are_named_where_others_alone_change_the_figure(run, name):
+    texts = [one["text"] for one in estimate(run, name)["caveats"]]
+
+    assert len(texts) == len(OF_BOTH[name][0])
+    assert all(what in text for what, text in zip(OF_BOTH[name][0], texts, strict=True))
 
 
 @pytest.mark.parametrize("name", OUTSIDE)

@@ -63,6 +63,12 @@ def of_sizes(sizes, *caveats, other):
     return [traced(size, *caveats, unknown=("data", other)) for size in sizes]
 
 
+def of_seeds(other):
+    """Runs of a test that reads, and draws on the host; ``other``: what it takes with other draws alone."""
+    drew = {"unknown": ("data", "random numbers that the host draws (torch)")}
+    return [one and traced(one, LOSS, **drew) for one in (4, 9, None, None, None, None, other)]
+
+
 def with_buckets(*sizes, what=LOSS, read=("data", "numbers")):
     """Runs of a test with a DistributedDataParallel that has made its buckets anew."""
     caveats = (what, METHOD) if read else (METHOD,)
@@ -133,6 +139,8 @@ RUNS = {
     "without a figure where it is kept, it is one": (
         [*with_garbage(4), *[None] * 4, Answer("error", "the worker was lost")], 4, [HOW, COLLECTED], 2
     ),
+    "random numbers are no cause where others alone change nothing": (of_seeds(4), 9, [DEPENDS], 3),
+    "nor is what was read the only one where they do": (of_seeds(5), 9, [DEPENDS, DEPENDS], 3),
     "but not after it took more": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(5)], 4, [DEPENDS], 4),
 }  # fmt: skip
 

@@ -31,6 +31,7 @@ NUMBERS: Final = "numbers"
 TRUTHS: Final = "several truths"
 UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
+DRAWS: Final = "random numbers that the host draws"
 STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
 GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, sooner or later"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
@@ -42,6 +43,8 @@ ODD_NUMBERS: Final = 3
 LATE_WATCHDOG: Final = 4
 #: As 0, but Python collects garbage only where the test asks for it; so in all but 0.
 NO_COLLECTION: Final = 5
+#: As 0, but the host draws other random numbers.
+OTHER_SEEDS: Final = 6
 #: Of ``Request.steady``: all lines.
 EVERYWHERE: Final = "*"
 

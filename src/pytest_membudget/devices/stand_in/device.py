@@ -121,7 +121,7 @@ class StandInDevice(RecordedDevice):
         """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
         self._figures_only = figures_only
         VARIANT.begin(variant, steady)
-        self._draws.begin(VARIANT.number)
+        self._draws.begin(VARIANT.seed)
         self._garbage.begin(is_kept=VARIANT.keeps_garbage)
         self._libraries.vary(other=VARIANT.number > 0)
 

@@ -12,6 +12,7 @@ from ...memory_report import MemoryReport
 from ...results.answer import (
     BOUNDS,
     BUCKETS,
+    DRAWS,
     EVERYWHERE,
     FAILED,
     GARBAGE,
@@ -19,6 +20,7 @@ from ...results.answer import (
     NO_COLLECTION,
     NUMBERS,
     ODD_NUMBERS,
+    OTHER_SEEDS,
     TRUTHS,
     UNIT_DRAWS,
     UNKNOWN_DATA,
@@ -51,7 +53,8 @@ def ask_with_variants(
     raises too, one has all plausible answers, and other draws. Odd numbers may end what a healthy run does:
     their run counts only where it takes more. So does that of a late watchdog, and is no caveat: no test can
     say when it looks. Where Python's collector has freed memory, what takes most of the first run and one
-    without it is what the others are compared with.
+    without it is what the others are compared with. Where others differ, one says whether by draws of
+    the host.
     """
     first = known or ask(request)
     following = {one.variant: one for one in variants_of(request, first, in_full)}
@@ -65,7 +68,10 @@ def ask_with_variants(
     if others and all(map(_has_raised, others)) and {*first.unknown} - {*_OF_READS, *_APART}:
         redrawn = ask(replace(following[1], steady=(EVERYWHERE,)))
     odd, late = (ask(following[one]) if one in following else None for one in (ODD_NUMBERS, LATE_WATCHDOG))
-    return _together(_Compared(first, others, redrawn, odd, late), further)
+    compared = _Compared(first, others, redrawn, odd, late)
+    if compared.may_be_by_draws():
+        compared = replace(compared, reseeded=ask(replace(following[1], variant=OTHER_SEEDS)))
+    return _together(compared, further)
 
 
 def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
@@ -165,11 +171,13 @@ class _Compared:
     """The run with odd numbers; None where none was read."""
     late: Answer | None
     """The run with a late watchdog; None where there are no buckets that it lets go of."""
+    reseeded: Answer | None = None
+    """The run with other draws of the host alone; None where it is not needed."""
 
     @property
     def runs(self) -> list[Answer]:
         """In the order in which they ran."""
-        further = (self.redrawn, self.odd, self.late)
+        further = (self.redrawn, self.odd, self.late, self.reseeded)
         return [self.first, *self.others, *(one for one in further if one is not None)]
 
     @property
@@ -200,6 +208,8 @@ class _Compared:
                 yield one if is_largest else self._depending(one.text)
         if others_differ or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
             known = {*_OF_READS, *_APART}
+            if self.reseeded is not None and not self._differs(self.reseeded):
+                known.update(self._draws())
             yield from (self._depending(what) for what in self.first.unknown if what not in known)
         if self.late is not None and not self.late.has_figure:
             yield self._depending(BUCKETS)
@@ -208,6 +218,15 @@ class _Compared:
         kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
         collected = [one for one in self.first.report.caveats if one.cause is COLLECTED]
         yield from dict.fromkeys([*kept, *collected, *others])
+
+    def may_be_by_draws(self) -> bool:
+        """Whether figures differ by draws of the host, or by something else."""
+        draws = self._draws()
+        differ = any(one.has_figure and self._differs(one) for one in self.others)
+        return differ and bool(draws) and bool({*self.first.unknown} - _APART - draws)
+
+    def _draws(self) -> set[str]:
+        return {what for what in self.first.unknown if what.startswith(DRAWS)}
 
     def _differs(self, one: Answer) -> bool:
         return not one.has_figure or (one.outcome, _parts(one)) != (self.first.outcome, _parts(self.first))

@@ -20,6 +20,7 @@ from typing import Any, Final
 import torch
 
 from ....cache.audit import plain
+from ....results.answer import DRAWS
 from ....tracking.running_code.source import users_source
 
 _DEVICES: Final = ("/dev/random", "/dev/urandom")
@@ -57,7 +58,7 @@ class HostDraws:
         """What may be another number in another session; of generators those used, seeded or imported."""
         changed = [name for name, state in _states().items() if state != self._before.get(name)]
         names = ", ".join([*changed, *self._unseeded])
-        return [*([f"random numbers that the host draws ({names})"] if names else []), *self._outside]
+        return [*([f"{DRAWS} ({names})"] if names else []), *self._outside]
 
     def _seed_others(self, seed: int) -> None:
         """``secrets``, which NumPy asks, has its bytes from here (``random.SystemRandom``, Python 3.14)."""

@@ -19,7 +19,7 @@ from typing import Final
 
 import torch
 
-from ....results.answer import EVERYWHERE, LATE_WATCHDOG, NO_COLLECTION, ODD_NUMBERS
+from ....results.answer import EVERYWHERE, LATE_WATCHDOG, NO_COLLECTION, ODD_NUMBERS, OTHER_SEEDS
 from .card_storages import Scalar
 
 #: Other answers at one line: a loop until something holds ends then.
@@ -45,7 +45,7 @@ class Variant:
     """How what nobody knows is answered in this process."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number = self.seed = 0
         self._is_odd = self.has_late_watchdog = self.keeps_garbage = False
         self._steady: frozenset[str] = frozenset()
         self._asked = Counter[str]()
@@ -61,7 +61,8 @@ class Variant:
         self._is_odd, self.has_late_watchdog = number == ODD_NUMBERS, number == LATE_WATCHDOG
         self._steady = frozenset(steady)
         self.keeps_garbage = number > 0
-        self.number = 0 if number in (ODD_NUMBERS, LATE_WATCHDOG, NO_COLLECTION) else number
+        self.number = 0 if number in (ODD_NUMBERS, LATE_WATCHDOG, NO_COLLECTION, OTHER_SEEDS) else number
+        self.seed = 1 if number == OTHER_SEEDS else self.number
         self._asked.clear()
         self._lines.clear()
         self.drew_unit = False
