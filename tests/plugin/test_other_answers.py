@@ -5,6 +5,7 @@ What they agree on is no caveat; what they do not is named, and fails under ``--
 
 import pytest
 
+from pytest_membudget.devices.torch_parts import torch_release
 from tests.plugin.bodies import source
 
 MIB = 2**20
@@ -301,7 +302,9 @@ def test_the_figure_is_that_of_the_answers_that_take_most(run, name):
     taken = estimate(run, name)["components"]["inputs"]
 
     most = LARGEST[name][0]
-    assert most * MIB <= taken < (most + 3) * MIB
+    # from torch 2.15 on the last product has a workspace, which is more than what comes after it
+    least = most - (name == "until_a_token" and torch_release() >= (2, 15))
+    assert least * MIB <= taken < (most + 3) * MIB
     assert {one["cause"] for one in estimate(run, name)["caveats"]} == {"depends"}
     assert run.outcomes[f"test_{name}"] == "failed"
 
@@ -346,6 +349,8 @@ def test_a_guard_against_numbers_that_a_healthy_run_has_not_is_no_caveat(run, na
 @pytest.mark.parametrize("name", REPLICAS)
 def test_when_nccls_watchdog_looks_is_no_caveat_and_the_figure_the_largest(run, name):
     one, sizes = estimate(run, name), REPLICAS[name][0]
+    if torch_release() >= (2, 15):  # which waits for no watchdog
+        sizes = [min(sizes)] * len(sizes)
     peak, most = one["peak"]["allocated"], max(sizes)
 
     assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")

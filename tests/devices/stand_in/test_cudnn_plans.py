@@ -110,5 +110,8 @@ def test_what_would_have_to_be_compiled_is_refused_when_more_than_its_workspace_
 
     at_run_time = [plan for plan in found if 0 in plan["notes"]]
     assert at_run_time
+    if torch_release() >= (2, 15):  # whose cuDNN 9.26 writes the text without compiling
+        assert [plan["workspace"] for plan in found] == [plan["compiled"] for plan in found]
+        return
     assert 0 not in {plan["said"] for plan in at_run_time}
     assert {plan["said"] for plan in found if 0 not in plan["notes"]} == {0}

@@ -52,12 +52,12 @@ def test_a_wheel_requires_each_library_or_a_toolkit(torch, requirements, numbers
 
 @pytest.mark.parametrize(
     ("toolkit", "cublas"),
-    [("13.0.2", 130100), ("13.2.1", 130400), ("13.2.9", 130400), ("13.9.1", 130901), ("12.9.1", 120901)],
+    [("13.0.2", 130100), ("13.2.1", 130400), ("13.2.2", 130401), ("13.9.1", 130901), ("12.9.1", 120901)],
 )
 def test_a_toolkit_has_the_cublas_of_its_release_or_one_that_is_not_older_than_known_ones(
     torch, toolkit, cublas
 ):
-    """nvidia-cublas 13.1.0.3 and 13.4.0.1 are what PyPI's cuda-toolkit 13.0.2 and 13.2.1 require."""
+    """nvidia-cublas 13.1.0.3, 13.4.0.1, 13.4.1.3 are what PyPI's cuda-toolkit 13.0.2, 13.2.1, 13.2.2 want."""
     assert release_numbers(torch(f"cuda-toolkit[cublas]=={toolkit}"), {}).cublas == cublas
 
 

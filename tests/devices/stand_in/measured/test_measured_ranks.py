@@ -6,6 +6,8 @@ compare its parameters first.
 
 import pytest
 
+from pytest_membudget.devices.torch_parts import torch_release
+
 pytestmark = pytest.mark.slow
 
 MIB = 2**20
@@ -131,7 +133,7 @@ def test_replicas_are_estimated_with_the_buckets_that_a_late_watchdog_would_stil
     """In the measurement it is not late: one bucket of two layers' gradients less, numbers of 4 bytes."""
     assert run.outcomes["test_replicas"] == "passed", run.out
     for estimate, measured in pairs(run, "test_replicas"):
-        of_one = 2 * (2048 * 2048 + 2048) * 4
+        of_one = 2 * (2048 * 2048 + 2048) * 4 * (torch_release() < (2, 15))  # which waits for no watchdog
         assert estimate["peak"]["allocated"] - measured["peak"]["allocated"] == of_one
         assert estimate["components"]["collectives"] - measured["components"]["collectives"] == of_one
 

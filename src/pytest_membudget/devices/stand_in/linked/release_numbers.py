@@ -30,6 +30,7 @@ _CUBLAS_OF_CUDA: Final = {
     130101: 130201,
     130200: 130300,
     130201: 130400,
+    130202: 130401,
 }
 #: Prints what a library says of itself; neither function touches a driver.
 _CUBLAS_NUMBER: Final = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cublasLtGetVersion())"

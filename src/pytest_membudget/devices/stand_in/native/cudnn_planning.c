@@ -17,6 +17,7 @@ enum { TYPE_HANDLE = 0, TYPE_BACKEND_DESCRIPTOR = 15 }; /* cudnnBackendAttribute
 
 /* cudnnBackendDescriptorType_t */
 enum { ENGINE_DESCRIPTOR = 2, ENGINEHEUR_DESCRIPTOR = 4, EXECUTION_PLAN_DESCRIPTOR = 5 };
+enum { OPERATION_CONVOLUTION_FORWARD = 10, OPERATION_CONVOLUTION_BACKWARD_DATA = 12, OPERATIONGRAPH = 15 };
 
 /* cudnnBackendAttributeName_t: the device of each of them */
 enum { ENGINEHEUR_DEVICEPROP = 204, EXECUTION_PLAN_DEVICEPROP = 407, ENGINE_DEVICEPROP = 1307 };
@@ -33,6 +34,18 @@ struct unfinished {
 
 static pthread_mutex_t unfinished_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct unfinished *unfinished;
+
+/* Whether this thread's newest graph has a convolution: a graph is made after its operations. */
+static _Thread_local bool has_convolution, graph_has_convolution;
+
+static void note_operation(int kind) {
+    if (kind >= OPERATION_CONVOLUTION_FORWARD && kind <= OPERATION_CONVOLUTION_BACKWARD_DATA)
+        has_convolution = true;
+    if (kind == OPERATIONGRAPH) {
+        graph_has_convolution = has_convolution;
+        has_convolution = false;
+    }
+}
 
 static int device_attribute_of(int kind) {
     switch (kind) {
@@ -88,6 +101,7 @@ EXPORTED int cudnnBackendCreateDescriptor(int kind, void **descriptor) {
     int (*real)(int, void **) = cudnn_real("cudnnBackendCreateDescriptor");
     int status = real(kind, descriptor);
     int device_attribute = device_attribute_of(kind);
+    note_operation(kind);
     if (status || !device_attribute || remember(*descriptor, device_attribute))
         return status;
     destroy(*descriptor);
@@ -130,7 +144,7 @@ EXPORTED int cudnnBackendFinalize(void *descriptor) {
         return real(descriptor);
     cudnn_was_asked();
     int status = set_device(descriptor, found.device_attribute);
-    if (!status && found.config)
+    if (!status && found.config && graph_has_convolution)
         cudnn_note_workspace(found.config);
     if (status || (found.config && cudnn_plan_waits(descriptor, found.config)))
         return status;
