@@ -251,9 +251,10 @@ def test_another_optimizer_is_named_by_its_states_at_its_step(run):
 
 def test_attention_with_a_mask_is_named_at_its_call(run):
     place = story.line_of(story.head_files(), "attend.py", "attn_mask=mask")
-    found = finding(run, "test_attention", "activations")[place]
+    first, *_ = comparison(run, "test_attention")["findings"]
 
-    assert found["bytes"] == 4096 * 4096 * 2
+    assert (first["component"], first["location"]) == ("activations", place)
+    assert first["bytes"] == 4096 * 4096 * 2
     assert finding(run, "test_attention", "temporaries")
 
 
