@@ -89,6 +89,13 @@ BODIES = """
     def test_raises():
         torch.empty(2**25, device="cuda")
         raise ValueError
+
+
+    @pytest.mark.mem_budget(held_gib=0.01)
+    def test_garbage():
+        kept = [torch.randn(2**24, device="cuda")]
+        kept.append(kept)
+        print(kept[0].sum().item())
 """
 
 
@@ -119,6 +126,14 @@ def test_a_cache_that_outlives_the_call_is_over_its_budget(run):
     assert "test_stays.py:12" in run.text("test_cache_that_stays")
     assert run.outcomes["test_cache_that_goes"] == "passed"
     assert held(run, "test_cache_that_goes")["bytes"] == 0
+
+
+def test_what_reference_cycles_hold_is_not_held(run):
+    """Nor does it depend on the answer to a read whether Python has collected them."""
+    [report] = run.rows["test_garbage"]["estimates"]
+
+    assert (report["held"]["bytes"], report["caveats"]) == (0, [])
+    assert run.outcomes["test_garbage"] == "passed"
 
 
 def test_what_a_step_leaves_behind_is_named(run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -108,7 +109,12 @@ class RecordedRun:
         self._history.install()
 
     def body_ended(self) -> None:
-        """Record gradients and what is held at the end of the test's body."""
+        """Record gradients and what is held at the end of the test's body, but by garbage.
+
+        What reference cycles hold is free sooner or later: in a run with other numbers, or other modules, there
+        or here.
+        """
+        gc.collect()
         if self._is_observed:
             self.observer.body_ended()
         else:

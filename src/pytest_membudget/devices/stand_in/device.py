@@ -125,6 +125,11 @@ class StandInDevice(RecordedDevice):
         self._garbage.begin(is_kept=VARIANT.keeps_garbage)
         self._libraries.vary(other=VARIANT.number > 0)
 
+    def body_ended(self) -> None:
+        """Note that the test's body has ended, and its fixtures have not."""
+        with self._garbage.not_looked_at():
+            super().body_ended()
+
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure."""
         own = [

@@ -6,8 +6,9 @@ the process: on what it imported, on hooks. So a test whose cycles held memory i
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ....results.answer import GARBAGE
 
@@ -26,6 +27,13 @@ class Garbage:
         if is_kept:
             gc.set_threshold(0)
         gc.callbacks.append(self._collects)
+
+    @contextlib.contextmanager
+    def not_looked_at(self) -> Iterator[None]:
+        """What is found inside does not count."""
+        found = self._is_found
+        yield
+        self._is_found = found
 
     def found(self) -> list[str]:
         """Why the test may have another figure."""
