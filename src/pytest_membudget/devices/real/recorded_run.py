@@ -109,10 +109,9 @@ class RecordedRun:
         self._history.install()
 
     def body_ended(self) -> None:
-        """Record gradients and what is held at the end of the test's body, but by garbage.
+        """Record gradients and what is held at the end of the test's body.
 
-        What reference cycles hold is free sooner or later: in a run with other numbers, or other modules, there
-        or here.
+        Not by reference cycles: what they hold is free sooner or later, as Python's counters have it.
         """
         gc.collect()
         if self._is_observed:
