@@ -91,19 +91,37 @@ BODIES = """
         raise ValueError
 
 
-    @pytest.mark.mem_budget(held_gib=0.01)
-    def test_garbage():
-        kept = [torch.randn(2**24, device="cuda")]
+    @pytest.fixture
+    def evaluated():
+        yield
+        torch.empty(2**24, device="cuda")
+
+
+    @pytest.mark.mem_budget(gib=0.1)
+    def test_garbage_is_there_while_fixtures_end(evaluated):
+        kept = [torch.empty(2**24, device="cuda")]
         kept.append(kept)
-        print(kept[0].sum().item())
+"""
+#: Whose process has ended.
+PROGRAM = """
+    import torch
+
+    kept = [torch.randn(2**24, device="cuda")]
+    kept.append(kept)
+    print(kept[0].sum().item())
 """
 
 
 @pytest.fixture(scope="module")
 def run(session_of):
     """All of them in one session."""
-    files = {"test_stays.py": BODIES, "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n"}
-    return session_of(files, "--membudget", "test_stays.py")
+    files = {
+        "test_stays.py": BODIES,
+        "program.py": PROGRAM,
+        "a.membudget.yaml": "budgets: [{name: program, held_gib: 0.01, script: program.py}]\n",
+        "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n",
+    }
+    return session_of(files, "--membudget", "test_stays.py", "a.membudget.yaml")
 
 
 def held(run, name):
@@ -128,12 +146,16 @@ def test_a_cache_that_outlives_the_call_is_over_its_budget(run):
     assert held(run, "test_cache_that_goes")["bytes"] == 0
 
 
-def test_what_reference_cycles_hold_is_not_held(run):
+def test_reference_cycles_of_a_program_that_has_ended_hold_nothing(run):
     """Nor does it depend on the answer to a read whether Python has collected them."""
-    [report] = run.rows["test_garbage"]["estimates"]
+    [report] = run.rows["program"]["estimates"]
 
     assert (report["held"]["bytes"], report["caveats"]) == (0, [])
-    assert run.outcomes["test_garbage"] == "passed"
+    assert run.outcomes["program"] == "passed"
+
+
+def test_reference_cycles_of_a_test_hold_while_its_fixtures_end(run):
+    assert run.rows["test_garbage_is_there_while_fixtures_end"]["verdict"] == "over"
 
 
 def test_what_a_step_leaves_behind_is_named(run):

@@ -101,8 +101,11 @@ class Device(ABC):
         """The line of the last read of what nobody knows, as ``file:line``; empty without one."""
         return ""
 
-    def body_ended(self) -> None:  # noqa: B027 - a device may have nothing to do
-        """Note that the test's body has ended, and its fixtures have not."""
+    def body_ended(self, *, is_program: bool = False) -> None:  # noqa: B027 - it may have nothing to do
+        """Note that the test's body has ended, and its fixtures have not.
+
+        ``is_program``: it was a whole program, at whose end reference cycles hold nothing any more.
+        """
 
     @abstractmethod
     def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:

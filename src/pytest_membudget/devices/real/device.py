@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,8 +44,10 @@ class RecordedDevice(Device):
         """Device memory that was allocated while modules were imported, and is still held."""
         return torch.cuda.memory_allocated() if torch.cuda.is_initialized() else 0
 
-    def body_ended(self) -> None:
+    def body_ended(self, *, is_program: bool = False) -> None:
         """Note that the test's body has ended, and its fixtures have not."""
+        if is_program:
+            gc.collect()
         self._run.body_ended()
 
     def _end_run(self, *, records: bool) -> RunResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -109,11 +108,7 @@ class RecordedRun:
         self._history.install()
 
     def body_ended(self) -> None:
-        """Record gradients and what is held at the end of the test's body.
-
-        Not by reference cycles: what they hold is free sooner or later, as Python's counters have it.
-        """
-        gc.collect()
+        """Record gradients and what is held at the end of the test's body."""
         if self._is_observed:
             self.observer.body_ended()
         else:

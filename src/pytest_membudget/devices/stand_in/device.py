@@ -125,10 +125,10 @@ class StandInDevice(RecordedDevice):
         self._garbage.begin(is_kept=VARIANT.keeps_garbage)
         self._libraries.vary(other=VARIANT.number > 0)
 
-    def body_ended(self) -> None:
+    def body_ended(self, *, is_program: bool = False) -> None:
         """Note that the test's body has ended, and its fixtures have not."""
         with self._garbage.not_looked_at():
-            super().body_ended()
+            super().body_ended(is_program=is_program)
 
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure."""

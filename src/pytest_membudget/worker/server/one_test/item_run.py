@@ -140,7 +140,7 @@ class ItemRun:
 
     def _phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         if call.when == "call":
-            self._device.body_ended()
+            self._device.body_ended(is_program=self._request.program is not None)
             self._caveats.body_ended()
         if call.excinfo is not None:
             self._note(call.when, call.excinfo)
