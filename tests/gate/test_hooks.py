@@ -195,21 +195,6 @@ def test_required_measuring_that_cannot_be_had_fails(session_of):
     assert counts(required)[-1].startswith("0 measured (pytest_membudget.testing was given no")
 
 
-def test_where_nothing_runs_the_status_says_the_same(session_of):
-    collected = session_of(FILES, *ASKED, "--collect-only", "-k", "over or within or expected", env=ALONE)
-    fails = [line for line in collected.summary if "over its budget" in line]
-
-    assert collected.status == 1, collected.out
-    assert len(fails) == 2  # test_over_and_expected is expected to be
-    assert not any("test_over_and_expected\n" in line for line in collected.summary)
-
-
-def test_where_nothing_runs_an_unchecked_budget_fails_too(session_of):
-    collected = session_of(FILES, *ASKED, "--collect-only", "-k", "test_lost", env=ALONE)
-
-    assert collected.status == 1, collected.out
-
-
 def test_a_session_that_ends_without_a_word_of_a_test_is_red(session_of):
     swallows = CONFTEST + (
         "\n@pytest.hookimpl(tryfirst=True)\n"

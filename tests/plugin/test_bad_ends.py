@@ -173,16 +173,3 @@ def test_without_the_plugin_nothing_turns_green(session_of, args, ini, status, s
 
     assert run.status == status
     assert said in run.out + run.err
-
-
-def test_a_conftest_that_raises_ends_the_session_before_any_test(session_of):
-    files = {
-        "conftest.py": "raise RuntimeError('no such cluster')",
-        "test_it.py": "import pytest\n@pytest.mark.mem_budget(gib=1)\ndef test_it(): ...\n",
-    }
-
-    run = session_of(files, "--membudget")
-
-    assert run.status == 4
-    assert "no such cluster" in run.err
-    assert run.report is None

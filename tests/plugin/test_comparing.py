@@ -490,36 +490,6 @@ def test_code_that_a_search_path_leads_to_is_the_bases_own(repository, compare):
     assert run.outcomes["test_it"] == "failed"
 
 
-def test_a_base_whose_conftest_fails_is_not_comparable_with_the_first_line_of_why(repository, compare):
-    test = """
-        import pytest
-        from holding import hold
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_it():
-            hold(0.05)
-        """
-    folder = repository(
-        {"conftest.py": "import nowhere_to_be_found\n", "test_it.py": test},
-        {"conftest.py": "", "test_it.py": test},
-    )
-    run = compare(folder)
-
-    assert run.status == 0
-    assert comparison(run, "test_it")["status"] == "not comparable"
-    assert "ImportError while loading conftest" in comparison(run, "test_it")["reason"]
-
-
-def test_a_shallow_clone_says_how_to_fetch_the_rest(folder, compare, tmp_path):
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "-q", "--depth=1", "--branch=change", f"file://{folder}", str(clone))
-    (clone / "temporary").mkdir()
-    run = compare(clone)
-
-    assert run.status == 4
-    assert "a shallow clone; fetch all of it: fetch-depth: 0" in run.err
-
-
 @pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 2), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_session_that_is_ended_leaves_no_worktree(repository, ending, status):

@@ -2,10 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -116,49 +112,3 @@ def test_each_has_what_it_has_alone(beside):
     assert "the worker was ended by signal 9 (SIGKILL)" in beside.text("test_ends_the_worker")
     assert beside.allocated("test_last") == 0.75 * 2**30
     assert beside.rows["test_of_two_ranks"]["estimates"][1]["peak"]["allocated"] == 0.75 * 2**30
-
-
-@pytest.mark.usefixtures("warm_processes")
-def test_an_interrupt_leaves_no_process(tmp_path, write_all):
-    body = """
-        import os
-        import time
-        from pathlib import Path
-
-        import pytest
-        from holding import hold
-
-        @pytest.mark.mem_budget(gib=1)
-        @pytest.mark.parametrize("number", range(3))
-        def test_it(number):
-            kept = hold(0.5)
-            Path(f"{number}.pid").write_text(f"{os.getpid()} {os.getppid()}")
-            time.sleep(60)
-        """
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("one processor: nothing is estimated beside another test")
-    write_all(tmp_path, {"test_it.py": body})
-    session = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "--membudget", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 120
-    while len([p for p in tmp_path.glob("*.pid") if p.read_text()]) < 2:
-        assert time.monotonic() < deadline
-        assert session.poll() is None, session.stdout.read()
-        time.sleep(0.1)
-    time.sleep(1)  # others may be about to begin
-    found = [path.read_text().split() for path in tmp_path.glob("*.pid")]
-    pids = {int(pid) for texts in found for pid in texts}
-
-    session.send_signal(signal.SIGINT)
-    output, _ = session.communicate(timeout=60)
-
-    assert session.returncode == 2, output
-    assert len(pids) == len(found) + 1
-    time.sleep(0.2)
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)

@@ -1,5 +1,9 @@
 """Out of memory, and a hang inside of torch: the innermost line of the user's code."""
 
+import re
+
+from pytest_membudget.hardware.gpus import find_gpu
+
 LIMIT = 3
 FILES = {
     "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\nadvice = 'off'\n",
@@ -80,15 +84,24 @@ def test_the_innermost_line_of_the_users_code_is_named(run):
     assert f"  test_bodies.py:{call} in test_activations\n" in run.text("test_activations")
 
 
-def test_what_a_single_tensor_asks_for_is_named(run):
+def test_what_a_single_tensor_asks_for_is_named_in_pytorchs_words(run):
     line = line_of(run, "test_bodies.py", "torch.empty(20")
-    assert first_line(run, "test_one_tensor").endswith(f", at test_bodies.py:{line}")
+    total = f"{find_gpu('T4').total_bytes / 2**30:.2f} GiB"
+
+    first = first_line(run, "test_one_tensor")
+
+    assert first.startswith("does not fit on T4: ")
+    assert f"CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of {total}" in first
+    assert first.endswith(f", at test_bodies.py:{line}")
+    assert run.rows["test_one_tensor"]["verdict"] == "over"
 
 
 def test_a_test_that_was_ended_by_it_did_not_go_on(run):
     assert "after which the test went on" not in run.text("test_activations")
     caught = run.text("test_catches_one_and_ends_by_another")
     assert "out of memory (once), after which the test went on" in caught
+    # what was alive
+    assert re.search(r"^  1\.00 GiB  inputs\n      test_bodies\.py:\d+ ", caught, re.MULTILINE)
 
 
 def test_a_hang_inside_of_torch_names_the_users_line(run):

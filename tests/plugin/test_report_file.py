@@ -19,11 +19,6 @@ FILES = {
 
             torch.nn.Linear(512, 512, device="cuda")(torch.randn(8, 512, device="cuda")).sum().backward()
 
-        @pytest.mark.skip(reason="later")
-        @pytest.mark.mem_budget(gib=1)
-        def test_skipped():
-            pass
-
         @pytest.mark.mem_budget(gpu="A100-40GB", metric="device")
         def test_card():
             hold(0.5)
@@ -44,21 +39,6 @@ FILES = {
             record_property("ratio", float("nan"))
         """
 }
-ROW = {
-    "nodeid": str, "location": str, "budget": dict, "verdict": str, "reason": str,
-    "estimates": list, "measurements": list, "properties": list,
-}  # fmt: skip
-ESTIMATE = {
-    "kind": str, "rank": int, "peak": dict, "components": dict, "holders": list, "host": type(None),
-    "caveats": list, "seconds": float, "phase": str,
-    "phases": list,
-}  # fmt: skip
-BUDGET = {"gib", "gpus", "gpu", "metric", "host_gib", "components", "max_growth"}
-PEAKS = {"allocated", "reserved", "device"}
-HOLDER = {
-    *("bytes", "largest_bytes", "count", "component", "module", "location"),
-    *("operator", "source", "phase", "split_by"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -71,41 +51,21 @@ def of(run, beginning):
     return next(row for row in run.report["tests"] if f"::{beginning}" in row["nodeid"])
 
 
-def has(document, types):
-    return {key: type(document[key]) for key in types} == types
-
-
 def test_the_head_says_what_it_was_made_with(run):
     report = run.report
 
-    assert set(report) == {
-        *("schema_version", "testing", "torch", "alloc_conf", "git", "distributions", "tests")
-    }
     assert report["distributions"]["pytest"] == pytest.__version__
     assert report["schema_version"] == 2
     assert re.match(r"2\.\d+", report["torch"])
-    assert set(report["git"]) == {"commit", "dirty", "files"}
 
 
-def test_every_budget_has_a_row_with_every_key(run):
-    rows = run.report["tests"]
-
-    assert {row["verdict"] for row in rows} == {"within", "error", "skipped"}
-    assert len(rows) == 5
-    assert all(has(row, ROW) for row in rows)
-    assert all(set(row["budget"]) >= BUDGET for row in rows)
-    assert all(row["snapshot"] is None for row in rows)  # not asked for
-    assert not (run.report_path.parent / "snapshots").exists()
-
-
-def test_an_estimate_has_every_key_and_adds_up(run):
+def test_an_estimate_adds_up(run):
     (estimate,) = of(run, "test_within")["estimates"]
 
-    assert has(estimate, ESTIMATE)
     assert caveat_texts(estimate) == []
-    assert set(estimate["peak"]) == PEAKS
     assert sum(estimate["components"].values()) == estimate["peak"]["allocated"]
-    assert all(set(holder) == HOLDER for holder in estimate["holders"])
+    assert of(run, "test_within")["snapshot"] is None  # not asked for
+    assert not (run.report_path.parent / "snapshots").exists()
 
 
 def test_an_estimate_adds_up_to_the_metric_of_its_budget(run):

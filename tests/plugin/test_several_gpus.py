@@ -28,10 +28,6 @@ FILES = {
         def test_rank_1_is_over():
             kept = hold(1.25 if rank() else 0.5)
 
-        @pytest.mark.mem_budget(gib=2, gpus=2, components={"inputs": 0.75})
-        def test_a_component_of_rank_1_is_over():
-            kept = hold(0.875 if rank() else 0.5)
-
         @pytest.mark.mem_budget(gib=1, gpus=2)
         def test_rank_1_raises():
             kept = hold(0.5)
@@ -41,10 +37,6 @@ FILES = {
         @pytest.mark.mem_budget(gpu="RTX-4090", gpus=2)
         def test_rank_1_does_not_fit():
             kept = hold(30 if rank() else 0.5)
-
-        @pytest.mark.mem_budget(gib=1, gpus=2, host_gib=4)
-        def test_nothing_on_the_host():
-            kept = hold(0.5)
 
         @pytest.mark.mem_budget(gib=1, gpus=2, host_gib=0.5)
         def test_host_memory_of_both_ranks():
@@ -126,7 +118,7 @@ def test_what_rank_0_broadcasts_reaches_the_others(run):
 
 def test_a_rank_that_raises_is_named_with_its_line(run):
     assert run.outcomes["test_rank_1_raises"] == "failed"
-    assert "rank 1 of 2: ValueError in call at test_budgets.py:28" in run.message("test_rank_1_raises")
+    assert "rank 1 of 2: ValueError in call at test_budgets.py:24" in run.message("test_rank_1_raises")
     assert "no such stage" in run.text("test_rank_1_raises")
 
 
@@ -135,12 +127,6 @@ def test_a_rank_that_does_not_fit_the_card_is_named(run):
 
     assert "does not fit on RTX-4090: rank 1 of 2: CUDA out of memory" in message
     assert run.rows["test_rank_1_does_not_fit"]["verdict"] == "over"
-
-
-def test_a_budget_of_host_memory_that_checked_nothing_fails_and_says_what_to_do(run):
-    assert run.rows["test_nothing_on_the_host"]["verdict"] == "error"
-    message = run.message("test_nothing_on_the_host")
-    assert "host_gib=4 checked nothing; offload to the host what it is for, or leave host_gib out" in message
 
 
 def test_host_memory_is_that_of_all_ranks_of_the_machine(run):
@@ -161,16 +147,6 @@ def test_host_memory_is_that_of_all_ranks_of_the_machine(run):
 def test_a_test_on_one_gpu_is_no_rank_whatever_has_started_the_session(run):
     assert run.outcomes["test_one_gpu"] == "passed"
     assert run.rows["test_one_gpu"]["rank"] is None
-
-
-def test_the_table_has_the_rank_that_takes_most(run):
-    def cells(name):
-        return next(line for line in run.summary if f"::{name} " in line).split()
-
-    head = next(line for line in run.summary if line.startswith("test "))
-    assert "rank" in head
-    assert cells("test_rank_1_is_over")[1:8] == ["1.00", "GiB", "1.25", "GiB", "1", "of", "2"]
-    assert cells("test_one_gpu")[5:7] == ["-", "50%"]
 
 
 def test_each_rank_leaves_a_snapshot_and_the_row_has_that_of_the_worst(run):

@@ -1,16 +1,22 @@
-"""What estimates assume and leave out, and what ``--membudget-strict`` makes of it, kept estimates too."""
+"""What estimates assume and leave out, and what ``--membudget-strict`` makes of it, kept estimates too.
+
+Among it work that a test leaves to threads, and cards that it looks for by itself.
+"""
 
 import pytest
 
 from tests.plugin.bodies import source
 
 HEAD = """\
-import gc, subprocess, sys
+import gc, os, shutil, subprocess, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import pytest_membudget
 
 budget = pytest.mark.mem_budget(gib=1)
+POOL = ThreadPoolExecutor()
 
 def hold(rows=2**10):
     return torch.ones(rows, 2**10, device="cuda")
@@ -26,15 +32,10 @@ def lengths():
 """
 #: The causes of a test's caveats, whether a strict session fails it, and its body.
 TESTS = {
-    "plain": (set(), False, "hold()"),
     "loss": (
         set(), False, "loss = torch.randn(2**10, 2**10, device='cuda').mean()\nassert loss.item() is not None"
     ),
     "largest_size": ({"worst-case"}, False, "x = torch.randn(2**10, device='cuda')\nhold()[x > 0]"),
-    "size": ({"depends"}, True, "hold(int(lengths()) + 1)"),
-    "size_made_of_a_float": (
-        {"depends"}, True, "hold(int(torch.randn(64, device='cuda').mean().item() * 100) + 1)"
-    ),
     "size_that_is_said": (
         {"given"}, False, "with pytest_membudget.assume(value=64):\n    hold(int(lengths()) + 1)"
     ),
@@ -44,9 +45,21 @@ TESTS = {
         "hold()\nsubprocess.run(['uname'], check=True, capture_output=True)\n"
         "try: subprocess.run(['lspci'], capture_output=True)\nexcept OSError: pass",
     ),
-    "mean_that_is_read_by_an_if": (
-        {"depends"}, True, "if torch.randn(64, 64, device='cuda').mean() > 0:\n    hold()"
+    "process_of_a_function_that_is_not_compiled": (
+        {"process"}, True, "hold()\ntorch.compiler.disable(lambda: subprocess.run(['true']))()"
     ),
+    "thread": ({"thread"}, True, "hold()\nthreading.Timer(0.5, hold).start()"),
+    "thread_that_is_joined": (
+        set(), False, "thread = threading.Thread(target=hold)\nthread.start()\nthread.join()"
+    ),
+    "pool_that_waits": (set(), False, "hold()\nlist(POOL.map(abs, range(4)))\ntime.sleep(0.2)"),
+    "device_file": ({"card-sought"}, True, "hold(2**11 if os.path.exists('/dev/nvidia0') else 2**10)"),
+    "card_tool": ({"card-sought"}, True, "hold(2**11 if shutil.which('nvidia-smi') else 2**10)"),
+    "card_tool_that_is_run": (
+        {"card-sought"}, True,
+        "hold()\ntry: subprocess.run(['nvidia-smi', '-L'])\nexcept FileNotFoundError: pass",
+    ),
+    "other_tool": (set(), False, "hold(2**11 if shutil.which('git') and os.path.exists('/dev/null') else 2)"),
     "rings": ({"collected"}, True, "make_rings(600)"),
     "rings_below_the_peak": (
         set(), False, "make_rings(400)\ngc.collect()\ntorch.cuda.empty_cache()\nhold(2**17)"
@@ -114,3 +127,14 @@ def test_the_figures_do_not_move(runs):
         return {name: row["estimates"][0]["peak"] for name, row in run.rows.items()}
 
     assert peaks(lenient) == peaks(strict)
+
+
+def test_the_failure_says_what_and_what_to_do(runs):
+    _, strict = runs
+    line = FILES["test_budgets.py"].partition("/dev/nvidia0")[0].count("\n") + 1
+
+    assert "Timer Thread-" in strict.text("test_thread")
+    assert "join the thread before the test's body ends" in strict.text("test_thread")
+    said = f"test_budgets.py:{line}: looks for nvidia0, which a machine with a card has"
+    assert said in strict.text("test_device_file")
+    assert "ask torch: torch.cuda.is_available()" in strict.text("test_card_tool")

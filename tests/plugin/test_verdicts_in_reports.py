@@ -50,10 +50,6 @@ FILES = {
             open(f"body-{os.getpid()}", "w").close()
             Model()(torch.empty(15, 2**27, device="cuda"))  # 45 and 7.5 GiB
 
-        @pytest.mark.mem_budget(components={"parameters": 44})
-        def test_component_over():
-            model = Model()
-
         @pytest.mark.mem_budget(gib=1)
         def test_nothing_on_cuda():
             torch.empty(2**20)
@@ -69,15 +65,10 @@ def test_within_passes_and_over_fails_and_neither_is_an_error(run):
     assert run.outcomes == {
         "test_within": "passed",
         "test_over": "failed",
-        "test_component_over": "failed",
         "test_nothing_on_cuda": "failed",
         "test_plain": "passed",
     }
     assert run.status == 1
-
-
-def test_the_failure_leads_with_the_verdict(run):
-    assert run.text("test_over").splitlines()[0] == "12.50 GiB over its budget of 40 GiB"
 
 
 def test_the_holders_are_listed_with_module_and_line_the_largest_first(run):
@@ -91,13 +82,6 @@ def test_the_holders_are_listed_with_module_and_line_the_largest_first(run):
 
 def test_the_text_shows_no_line_of_this_plugin(run):
     assert "pytest_membudget" not in run.text("test_over")
-
-
-def test_junit_has_the_verdict_as_the_message(run):
-    assert run.message("test_over") == "BudgetExceeded: 12.50 GiB over its budget of 40 GiB"
-    assert run.message("test_nothing_on_cuda").startswith(
-        "BudgetUnchecked: the test allocated nothing on cuda"
-    )
 
 
 def test_fixtures_and_bodies_run_in_other_processes_than_the_session(run):
@@ -115,12 +99,6 @@ def test_the_rows_of_the_report_hold_the_exact_bytes(run):
     assert estimate["peak"]["allocated"] == 52 * GIB + GIB // 2
     assert estimate["components"]["parameters"] == 45 * GIB
     assert sum(estimate["components"].values()) == estimate["peak"]["allocated"]
-
-
-def test_without_a_card_the_estimate_decides_and_the_summary_says_so(run):
-    """With one: tests/devices/stand_in/measured."""
-    assert run.rows["test_within"]["measurements"] == []
-    assert any(", 0 measured (no CUDA)" in line for line in run.summary)
 
 
 def test_header_and_report_name_the_stand_in_and_the_torch_of_workers(run):

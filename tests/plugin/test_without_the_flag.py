@@ -53,7 +53,7 @@ MARKED = ("test_marked", "test_malformed", "test_expected_to_fail", "test_method
 @pytest.fixture(scope="module")
 def run(session_of, both_ways):
     asked = ("-rs", "-s", "--strict-markers", "--strict-config", *both_ways)
-    return session_of(FILES, *asked, report=False, is_cold=True)
+    return session_of(FILES, *asked, is_cold=True)
 
 
 def test_marked_tests_are_skipped_however_they_are_marked(run):
@@ -78,22 +78,7 @@ def test_nothing_heavy_is_imported(run):
     assert "heavy: []" in run.out
 
 
-def test_a_report_is_not_written_without_the_flag(session_of):
-    run = session_of({"test_plain.py": "def test_plain(): pass"})
-
-    assert run.status == 0
-    assert not run.report_path.exists()
-
-
 def test_the_marker_is_listed_with_its_arguments(pytester):
     result = pytester.runpytest_subprocess("--markers")
 
     result.stdout.fnmatch_lines(["@pytest.mark.mem_budget(*, gib=None, gpus=1, gpu=None, *"])
-
-
-def test_without_the_plugin_the_option_is_unknown_and_the_mark_only_warned_of(pytester):
-    pytester.makepyfile("import pytest\n@pytest.mark.mem_budget(gib=1)\ndef test_it(): pass")
-
-    assert pytester.runpytest_subprocess("-p", "no:membudget", "--membudget").ret == 4
-    result = pytester.runpytest_subprocess("-p", "no:membudget")
-    result.assert_outcomes(passed=1, warnings=1)
