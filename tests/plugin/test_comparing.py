@@ -376,17 +376,6 @@ def test_xdist_reports_what_was_removed_once_and_leaves_nothing(apart, folder):
     assert not list((folder / "temporary").glob("membudget*"))
 
 
-def test_a_subset_removes_nothing_that_it_did_not_select(folder, compare, run, kept):
-    """Tests that are named by their node ids: tests/gate/test_selected_tests.py."""
-    part = compare(folder, "--collect-only", "-k", "test_same or test_added", env=kept)
-
-    assert part.status == 0
-    assert {name.partition("[")[0] for name in part.rows} <= {"test_same", "test_same_alone", "test_added"}
-    assert comparison(part, "test_same")["status"] == "unchanged"
-    assert comparison(part, "test_added")["status"] == "new"
-    assert part.report["comparison"]["removed"] == []
-
-
 # Without a base, and with a stored one
 
 

@@ -3,7 +3,6 @@
 import os
 import pickle
 from importlib.metadata import version
-from itertools import accumulate
 
 import pytest
 
@@ -137,11 +136,6 @@ def peak_of(run, name):
     return run.rows[name]["estimates"][0]["peak"]
 
 
-def alive_over_time(trace, begins, ends):
-    signs = {**dict.fromkeys(begins, 1), **dict.fromkeys(ends, -1)}
-    return list(accumulate(signs.get(entry["action"], 0) * entry["size"] for entry in trace))
-
-
 # What there is
 
 
@@ -189,25 +183,6 @@ def test_pytorchs_summary_has_what_the_test_has_kept(run):
 
 
 # The same figures as the report's
-
-
-def test_the_largest_sum_of_segments_is_the_reported_peak(run):
-    for name in with_snapshot(run):
-        reserved = alive_over_time(
-            trace_of(run, name), ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
-        )
-        assert max(reserved) == peak_of(run, name)["reserved"]
-
-
-def test_the_largest_sum_of_requests_is_the_reported_peak_but_for_rounding(run):
-    for name in with_snapshot(run):
-        trace = trace_of(run, name)
-        requested = max(alive_over_time(trace, ("alloc",), ("free_completed",)))
-        allocated = max(alive_over_time(trace, ("alloc",), ("free_requested",)))
-        blocks = sum(entry["action"] == "alloc" for entry in trace)
-        # a block is less than 512 bytes, or of the large pool up to 1 MiB, more than what was asked for
-        assert requested <= peak_of(run, name)["allocated"] < requested + blocks * (MIB + 512)
-        assert allocated <= peak_of(run, name)["allocated"]
 
 
 def test_the_trace_played_again_gives_the_reported_peaks_and_state(run):

@@ -323,12 +323,6 @@ def test_a_comment_that_is_there_is_edited(comment, raw, row):
     assert "none fails" in body
 
 
-def test_nothing_to_see_is_no_new_comment(comment, raw, row):
-    done, calls, body = comment(raw(row()))
-    assert (done.returncode, body) == (0, None)
-    assert len(calls) == 2
-
-
 def test_a_pull_request_that_has_moved_on_gets_none(comment, raw, over):
     done, calls, body = comment(raw(over()), pulls="")
     assert (done.returncode, len(calls), body) == (0, 1, None)

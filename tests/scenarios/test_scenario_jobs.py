@@ -128,10 +128,30 @@ def test_a_model_that_cannot_be_read_is_refused_with_its_line(mistakes_of, model
     assert told in mistakes_of(model=model)
 
 
-def test_a_file_that_is_no_json_is_refused(folder):
-    (folder.path / "a.json").write_text("{")
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "a.json/config.json cannot be read (No such file or directory)"),  # a folder
+        (b"", "a.json is no JSON"),
+        (b'{"model_type":', "a.json is no JSON"),
+        (b"\xff\xfe\x00", "a.json is no JSON"),
+        (b"[1, 2]", "a.json: there is no model_type in it; write a Hugging Face config.json"),
+        (b'{"model_type": null}', "there is no model_type in it"),
+        (b'{"model_type": "llamma"}', "model_type 'llamma' is no decoder that formulas know"),
+        (b'{"model_type": "llama", "hidden_size": "64"}', "hidden is '64'; write a whole number"),
+        (b'{"model_type": "llama", "hidden_size": -64}', "hidden is -64; write a whole number"),
+        (b'{"model_type": "llama", "num_attention_heads": 3}', "is no multiple of 3 heads; write head_dim"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_at_its_line(folder, content, told):
+    if content is None:
+        (folder.path / "a.json").mkdir()
+    else:
+        (folder.path / "a.json").write_bytes(content)
 
-    assert "a.json is no JSON" in folder.scenario("gib: 1\nmodel: a.json")
+    said = folder.scenario("gib: 1\nmodel: a.json\nimplementation: formulas")
+    assert said.startswith("f.membudget.yaml:4: ")
+    assert told in said
 
 
 # The step

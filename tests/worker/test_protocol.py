@@ -38,14 +38,6 @@ def test_a_message_arrives_as_it_was_sent(ends):
     assert far.receive(timeout=5) == message
 
 
-def test_messages_go_both_ways(ends):
-    near, far = ends
-    near.send({"nodeid": "test_a"})
-    far.send({"outcome": "traced"})
-    assert far.receive(timeout=5) == {"nodeid": "test_a"}
-    assert near.receive(timeout=5) == {"outcome": "traced"}
-
-
 def test_messages_sent_at_once_arrive_one_by_one_in_order(ends):
     near, far = ends
     for number in range(3):
@@ -125,12 +117,6 @@ def test_a_message_that_is_there_already_needs_no_time(ends):
     near.send({"number": 1})
     far.receive(timeout=5)
     assert far.receive(timeout=0) == {"number": 1}
-
-
-def test_the_end_of_the_stream_is_none(ends):
-    near, far = ends
-    near.close()
-    assert far.receive(timeout=5) is None
 
 
 def test_what_was_sent_before_the_end_still_arrives(ends):

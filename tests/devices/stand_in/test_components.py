@@ -455,31 +455,3 @@ def loaded_in_a_pool():
 
 def test_a_pool_of_threads_loads_weights(trace):
     assert trace(loaded_in_a_pool).value == [True, [[0, 2], [1, 2]], 8 * MIB]
-
-
-def many_at_once():
-    """Threads that run operators, and one that only looks at devices meanwhile."""
-    seen, done = set(), threading.Event()
-    x = torch.ones(8, 8, device="cuda")
-
-    def look():
-        while not done.is_set():
-            seen.add(x.device.type)
-
-    def work():
-        for _ in range(100):
-            y = torch.ones(8, 8, device="cuda") @ x
-            assert y.device.type == "cuda"
-        return (y > 0).shape[0]
-
-    looker = threading.Thread(target=look)
-    looker.start()
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        results = [future.result() for future in [pool.submit(work) for _ in range(8)]]
-    done.set()
-    looker.join()
-    return sorted(seen), results, torch.cuda.memory_allocated() < 100_000_000
-
-
-def test_threads_do_not_disturb_each_other(trace):
-    assert trace(many_at_once).value == [["cuda"], [8] * 8, True]

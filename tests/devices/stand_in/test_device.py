@@ -3,7 +3,6 @@
 import numpy
 import pytest
 import torch
-from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from pytest_membudget.hardware.gpus import find_gpu
@@ -65,33 +64,6 @@ def test_resetting_the_peak_does_not_reset_the_reports(trace):
 
     assert traced.value == [0, [gpu.total_bytes - gpu.context_bytes - 30 * MIB, gpu.total_bytes]]
     assert traced.allocated == 30 * MIB
-
-
-def on_the_host_alone():
-    torch.randn(1024, 1024) @ torch.randn(1024, 1024)
-
-
-def test_host_tensors_are_not_charged(trace):
-    assert trace(on_the_host_alone).allocated == 0
-
-
-def recorded_by_the_test(how):
-    weight = torch.empty(2 * MIB, device="cuda")
-    if how != "not":
-        torch.cuda.memory._record_memory_history(max_entries=10)
-    if how == "ended":
-        torch.cuda.memory._record_memory_history(enabled=None)
-    linear = nn.Linear(1024, 1024, bias=False, device="cuda")
-    for _ in range(3):
-        linear(torch.ones(1024, 1024, device="cuda"))
-    return weight.nbytes
-
-
-@pytest.mark.parametrize("how", ["begun", "ended"])
-def test_a_test_that_records_a_history_of_its_own_has_the_same_figure(trace, how):
-    traced = trace(recorded_by_the_test, how)
-
-    assert traced.report.components == trace(recorded_by_the_test, "not").report.components
 
 
 def on_both_cards():
