@@ -46,16 +46,16 @@ class Written(nn.Module):
 # With a graph, which keeps it for the backward; the batch needs a gradient, or no weight would be kept
 
 
-def autocast_trained():
-    model, x = nn.Sequential(linear(), linear()), batch().requires_grad_()
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = model(x).sum()
+def trained(name):
+    loss = LAYERS[name]()(batch().requires_grad_()).sum()
     peak()
     loss.backward()
 
 
-def cast_by_hand():
-    loss = Written()(batch().requires_grad_()).sum()
+def autocast_trained():
+    model, x = nn.Sequential(linear(), linear()), batch().requires_grad_()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(x).sum()
     peak()
     loss.backward()
 
@@ -77,38 +77,9 @@ def checkpointed():
     checkpoint(model, batch().requires_grad_(), use_reentrant=False).sum().backward()
 
 
-def weight_normed():
-    layer = parametrizations.weight_norm(linear())
-    loss = layer(batch().requires_grad_()).sum()
-    peak()
-    loss.backward()
-
-
-def weight_normed_before_parametrizations():
-    layer = nn.utils.weight_norm(linear())
-    loss = layer(batch().requires_grad_()).sum()
-    peak()
-    loss.backward()
-
-
-def spectral():
-    layer = parametrizations.spectral_norm(linear())
-    loss = layer(batch().requires_grad_()).sum()
-    peak()
-    loss.backward()
-
-
 class Symmetric(nn.Module):
     def forward(self, weight):
         return weight.triu() + weight.triu(1).transpose(-1, -2)
-
-
-def parametrized():
-    layer = linear()
-    parametrize.register_parametrization(layer, "weight", Symmetric())
-    loss = layer(batch().requires_grad_()).sum()
-    peak()
-    loss.backward()
 
 
 class LowRank(nn.Module):
@@ -124,12 +95,6 @@ class LowRank(nn.Module):
         return nn.functional.linear(x, self.base.weight + self.up @ self.down)
 
 
-def merged_low_rank():
-    loss = LowRank()(batch().requires_grad_()).sum()
-    peak()
-    loss.backward()
-
-
 def tied():
     """One cast serves both: autocast finds a weight by its tensor."""
     first, second = linear(), linear()
@@ -141,32 +106,45 @@ def tied():
     loss.backward()
 
 
-def functional():
-    layer, x = linear(), batch().requires_grad_()
+def with_symmetric_weight():
+    layer = linear()
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    return layer
+
+
+def called_with_other_weights():
+    layer = linear()
     weights = {name: weight * 2 for name, weight in layer.named_parameters()}
-    loss = torch.func.functional_call(layer, weights, (x,)).sum()
-    peak()
-    loss.backward()
+    return lambda x: torch.func.functional_call(layer, weights, (x,))
 
 
+LAYERS = {
+    "cast by hand": Written,
+    "weight norm": lambda: parametrizations.weight_norm(linear()),
+    "weight norm before parametrizations": lambda: nn.utils.weight_norm(linear()),
+    "spectral norm": lambda: parametrizations.spectral_norm(linear()),
+    "parametrized": with_symmetric_weight,
+    "merged low rank": LowRank,
+    "functional": called_with_other_weights,
+}
 TRAINED = [
-    (autocast_trained, 2 * MIB + 2 * HALF),
-    (cast_by_hand, MIB + HALF),
-    (cast_without_a_module, MIB + HALF),
-    (checkpointed, MIB + HALF),
-    (weight_normed, 2 * MIB + 2 * 2048),  # directions, weight; lengths, norms
-    (weight_normed_before_parametrizations, 2 * MIB + 2 * 2048),
-    (spectral, 2 * MIB),
-    (parametrized, 2 * MIB),
-    (merged_low_rank, 2 * MIB + 2 * 8 * 2048),
-    (tied, MIB + HALF),
-    (functional, 2 * MIB),
+    (trained, "cast by hand", MIB + HALF),
+    (trained, "weight norm", 2 * MIB + 2 * 2048),  # directions, weight; lengths, norms
+    (trained, "weight norm before parametrizations", 2 * MIB + 2 * 2048),
+    (trained, "spectral norm", 2 * MIB),
+    (trained, "parametrized", 2 * MIB),
+    (trained, "merged low rank", 2 * MIB + 2 * 8 * 2048),
+    (trained, "functional", 2 * MIB),
+    (autocast_trained, None, 2 * MIB + 2 * HALF),
+    (cast_without_a_module, None, MIB + HALF),
+    (checkpointed, None, MIB + HALF),
+    (tied, None, MIB + HALF),
 ]
 
 
-@pytest.mark.parametrize(("body", "parameters"), TRAINED)
-def test_what_backward_needs_of_parameters_alone_is_parameters(trace, body, parameters):
-    assert trace(body).has(parameters=parameters, frozen_parameters=0)
+@pytest.mark.parametrize(("body", "layer", "parameters"), TRAINED)
+def test_what_backward_needs_of_parameters_alone_is_parameters(trace, body, layer, parameters):
+    assert trace(body, *filter(None, [layer])).has(parameters=parameters, frozen_parameters=0)
 
 
 # Without one
@@ -189,8 +167,7 @@ def autocast_without_a_module():
 
 
 def kept_parametrization():
-    layer = linear()
-    parametrize.register_parametrization(layer, "weight", Symmetric())
+    layer = with_symmetric_weight()
     with parametrize.cached():
         layer(batch())
         peak()
@@ -455,24 +432,24 @@ def test_the_hosts_copies_are_what_the_cards_would_be(trace, with_graph):
 # Measured: a device that follows no values, here on the stand-in's libraries
 
 
-def measured(name):
+def measured(name, *arguments):
     from pytest_membudget.devices.real.device import RealCudaDevice
 
     device = RealCudaDevice()
     device.install()
     device.begin()
-    averaged(name.removeprefix("average ")) if name.startswith("average ") else globals()[name]()
+    globals()[name](*arguments)
     return device.end(metric="allocated", root="").components
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "frozen"),
+    ("body", "of", "parameters", "frozen"),
     [
-        *((body.__name__, parameters, 0) for body, parameters in TRAINED),
-        *((f"average {name}", 2 * MIB, 2 * MIB) for name in AVERAGES),
+        *((body, layer, parameters, 0) for body, layer, parameters in TRAINED),
+        *((averaged, name, 2 * MIB, 2 * MIB) for name in AVERAGES),
     ],
 )
-def test_a_measurement_tells_the_same(stand_in, name, parameters, frozen):
-    components = stand_in(measured, name, unlimited=True)
+def test_a_measurement_tells_the_same(stand_in, body, of, parameters, frozen):
+    components = stand_in(measured, body.__name__, *filter(None, [of]), unlimited=True)
 
     assert (components["parameters"], components["frozen_parameters"]) == (parameters, frozen)
