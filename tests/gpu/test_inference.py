@@ -19,8 +19,7 @@ def test_a_long_prompt_of_a_1b_model():
 
 def decoded(size, sequences, tokens):
     from gpu_models import batch, llama
-
-    from pytest_membudget.steps import inference_step
+    from gpu_steps import decode
 
     model = llama(size).eval()
-    inference_step(model, batch(sequences, tokens)["input_ids"], new_tokens=8)
+    decode(model, batch(sequences, tokens)["input_ids"], new_tokens=8)

@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F
 
 
-def adam(model):
-    return torch.optim.Adam(model.parameters(), lr=0.05)
+def updated(model, optimizer, inputs):
+    model(*inputs).backward()
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def parameters_of(model):
