@@ -13,14 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.allocator.history import (
-    AllocatorSettings,
-    BlockState,
-    DeviceHistory,
-    Frames,
-    HistoryEvent,
-    SegmentState,
-)
+from pytest_membudget.allocator.history import AllocatorSettings, Frames, HistoryEvent
 from pytest_membudget.tracking.places import (
     BACKWARD,
     NOWHERE,
@@ -29,6 +22,8 @@ from pytest_membudget.tracking.places import (
     operator_of,
     place_of,
 )
+
+from .recorded_history import BlockState, RecordedHistory, SegmentState
 
 _WORKSPACE = " workspace"
 _NO_FILE = "??"
@@ -72,7 +67,7 @@ def write_history(path: Path, history: Mapping[str, Any]) -> int:
     return len(packed)
 
 
-def load_history(path: Path) -> dict[int, DeviceHistory]:
+def load_history(path: Path) -> dict[int, RecordedHistory]:
     """The devices in a ``.json.gz`` that had any events, by their numbers.
 
     The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
@@ -89,11 +84,11 @@ def load_history(path: Path) -> dict[int, DeviceHistory]:
         events = tuple(HistoryEvent(*event[:3]) for event in trace)
         segments = tuple(_segment_state(entry) for entry in content["segments"] if entry["device"] == device)
         if events:
-            histories[device] = DeviceHistory(events, segments, settings)
+            histories[device] = RecordedHistory(events, settings, segments)
     return histories
 
 
-def read_snapshot(path: Path) -> DeviceHistory:
+def read_snapshot(path: Path) -> RecordedHistory:
     """The history with stacks that say operator and place, and no more, to be compared."""
     *_, history = load_history(path).values()
     with gzip.open(path, "rt", encoding="utf-8") as stream:

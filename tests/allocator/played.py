@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from benchmarks.recorded_history import ACTIVE_ALLOCATED, INACTIVE, start_of
 from pytest_membudget.allocator.block_map import UNDOING
-from pytest_membudget.allocator.history import ACTIVE_ALLOCATED, INACTIVE
-from pytest_membudget.allocator.starting import start_of
 
 
 @dataclass

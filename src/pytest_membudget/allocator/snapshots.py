@@ -1,18 +1,17 @@
-"""Reads what ``torch.cuda.memory._snapshot`` gives: a history of each device, and what lies there now."""
+"""Reads what ``torch.cuda.memory._snapshot`` gives: a history of each device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from .history import AllocatorSettings, BlockState, DeviceHistory, HistoryEvent, SegmentState
+from .history import AllocatorSettings, DeviceHistory, HistoryEvent
 
 
 def history_in(content: Mapping[str, Any], device: int) -> DeviceHistory:
     """The history of ``device`` in a snapshot; without events where none was recorded."""
-    segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
     events = tuple(map(_event, content["device_traces"][device]))
-    return DeviceHistory(events, segments, _settings(content, segments))
+    return DeviceHistory(events, _settings(content, device))
 
 
 def _event(entry: Mapping[str, Any]) -> HistoryEvent:
@@ -21,21 +20,13 @@ def _event(entry: Mapping[str, Any]) -> HistoryEvent:
     return HistoryEvent(str(entry["action"]), address, entry["size"], text, entry.get("frames") or ())
 
 
-def _segment(entry: Mapping[str, Any]) -> SegmentState:
-    blocks = tuple(
-        BlockState(block["address"], block["size"], block["requested_size"], str(block["state"]))
-        for block in entry["blocks"]
-    )
-    return SegmentState(entry["address"], entry["total_size"], bool(entry["is_expandable"]), blocks)
-
-
-def _settings(content: Mapping[str, Any], segments: Sequence[SegmentState]) -> AllocatorSettings:
+def _settings(content: Mapping[str, Any], device: int) -> AllocatorSettings:
     written = content.get("allocator_settings") or {}
     divisions = tuple((written.get("roundup_power2_divisions") or {}).values())
     limit = written.get("max_split_size", -1)
     return AllocatorSettings(
         expandable_segments=bool(written.get("expandable_segments"))
-        or any(segment.is_expandable for segment in segments),
+        or any(one["is_expandable"] for one in content["segments"] if one["device"] == device),
         roundup_power2_divisions=divisions if max(divisions, default=0) > 1 else (),
         max_split_size_bytes=limit if 0 < limit < 2**62 else None,
     )

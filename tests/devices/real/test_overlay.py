@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent, SegmentState
+from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent
 from pytest_membudget.devices.real.overlay import overlay
 from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
 from pytest_membudget.tracking.ledger import Ledger
@@ -36,18 +36,12 @@ def seen(after, write, *args, at=()):
 def ledger(events, states, sightings=(), first_nodes=()):
     made = Ledger()
     overlay(
-        DeviceHistory(tuple(events), segments_after(events), AllocatorSettings()),
+        DeviceHistory(tuple(events), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
         lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames and frames[0]["line"] else None,
         made,
     )
     return made
-
-
-def segments_after(events):
-    of = {event.address: event for event in events if event.action.startswith("segment_")}
-    held = (event for event in of.values() if event.action == "segment_alloc")
-    return tuple(SegmentState(one.address, one.size_bytes, False) for one in held)
 
 
 def component_at(made, address):
@@ -59,6 +53,13 @@ def test_the_peak_is_that_of_the_history():
 
     assert made.allocated_peak.allocated_bytes == 94 * MIB
     assert made.reserved_peak.reserved_bytes == (20 + 64 + 30) * MIB
+
+
+def test_a_history_that_has_lost_its_beginning_is_played_from_there():
+    made = ledger([*died(1), *born(2, 0, 64), HistoryEvent("segment_free", 1024 * MIB, 20 * MIB)], [OUTSIDE])
+
+    assert made.allocated_peak.allocated_bytes == 64 * MIB
+    assert [*made.live] == [2 * 1024 * MIB]
 
 
 def test_a_storage_has_the_module_and_line_of_its_birth():

@@ -1,12 +1,52 @@
-"""What the allocator held before the first event of a history that has lost its beginning."""
+"""Histories with the segments after them, and what the allocator held before their first event.
+
+The plugin's own histories begin with a process: those of other programs may have lost their beginning.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from .block_map import UNDOING, BlockMap
-from .history import ACTIVE_ALLOCATED, ACTIVE_PENDING_FREE, INACTIVE, BlockState, DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.block_map import UNDOING, BlockMap
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+
+ACTIVE_ALLOCATED: Final = "active_allocated"
+"""In use. The states are spelled as ``torch.cuda.memory._snapshot`` spells them."""
+
+ACTIVE_PENDING_FREE: Final = "active_pending_free"
+"""Freed, but another stream may still use it."""
+
+INACTIVE: Final = "inactive"
+"""Free for the next request of its pool and stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockState:
+    """One block of a segment: its address, its size, the size requested, and one of the three states."""
+
+    address: int
+    size_bytes: int
+    requested_bytes: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentState:
+    """One segment (or one mapped stretch of an expandable segment) and its blocks in address order."""
+
+    address: int
+    size_bytes: int
+    is_expandable: bool
+    blocks: tuple[BlockState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedHistory(DeviceHistory):
+    """A history with the segments after its last event."""
+
+    segments: tuple[SegmentState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +60,7 @@ class Start:
     """Address and size of what is reserved: segments, and mapped stretches of expandable ones."""
 
 
-def start_of(history: DeviceHistory) -> Start:
+def start_of(history: RecordedHistory) -> Start:
     """The start of ``history``: its events, undone from the last to the first.
 
     Exact, but for up to 1 MiB behind a large block that was allocated before the first event and freed
@@ -40,7 +80,7 @@ def start_of(history: DeviceHistory) -> Start:
     return Start(memory, tuple(_placed(memory, _blocks_before(history))), reserved)
 
 
-def _blocks_before(history: DeviceHistory) -> list[BlockState]:
+def _blocks_before(history: RecordedHistory) -> list[BlockState]:
     """The blocks before the first event; of size 0 where what was requested alone is known."""
     blocks = (block for segment in history.segments for block in segment.blocks)
     live = {block.address: block for block in blocks if block.state != INACTIVE}
@@ -64,9 +104,15 @@ def _placed(memory: BlockMap, blocks: Iterable[BlockState]) -> Iterable[BlockSta
     """``blocks``, the last first, so that what is free behind each is known."""
     for block in blocks:
         if block.size_bytes:
-            memory.place(block.address, block.size_bytes)
+            _place(memory, block)
             yield block
         else:
             memory.begin_free_at(block.address)
             size_bytes = memory.allocate(block.address, block.requested_bytes)
             yield BlockState(block.address, size_bytes, block.requested_bytes, block.state)
+
+
+def _place(memory: BlockMap, block: BlockState) -> None:
+    """``block`` lies in free memory, and its size is known."""
+    memory.change("segment_unmap", block.address, block.size_bytes)
+    memory.blocks[block.address] = block.size_bytes
