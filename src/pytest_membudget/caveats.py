@@ -55,6 +55,8 @@ DEPENDS: Final = Cause(
     "say what is read, with pytest_membudget.assume(value=...) and its like, give random numbers a seed, "
     "or wait for the stream (torch.cuda.Stream.synchronize)",
 )
+#: As ``DEPENDS``, of host memory alone: unchecked where the budget limits that.
+HOST_DEPENDS: Final = Cause("host-depends", ASSUMED, DEPENDS.remedy)
 WORST_CASE: Final = Cause("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = Cause("given", ASSUMED)
 DRAWN: Final = Cause(

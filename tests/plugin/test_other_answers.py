@@ -116,11 +116,22 @@ LARGEST = {
     "two_tokens_that_differ": (
         256, "first = numbers().argmax().item()\nsecond = numbers().argmax().item()\ntake_if(first != second)"
     ),
+    "a_large_token": (256, "take_if(torch.randn(8, 1024, device='cuda').argmax(-1)[0].item() > 512)"),
+    "the_first_of_options": (256, "take_if(int(numbers().topk(4).indices.cpu()[1]) == 0)"),
+    "the_last_of_two": (256, "take_if(torch.randn(8, 2, device='cuda').max(1).indices.tolist()[3] < 1)"),
+    "lengths_that_differ": (
+        256, "take_if(len({*(torch.randn(8, 64, device='cuda') > 0).sum(-1).tolist()}) > 1)"
+    ),
     "the_first_of_two_truths": (256, f"{TWO_TRUTHS}\ntake_if(first and not second)"),
     "the_second_of_two_truths": (256, f"{TWO_TRUTHS}\ntake_if(second and not first)"),
     "numbers_of_a_list_that_differ": (256, "values = numbers().tolist()\ntake_if(values[0] < values[1])"),
     "tokens_of_a_list_that_differ": (256, "take_if(len({*numbers().long().tolist()}) > 1)"),
     "a_mask_of_both": (256, "take_if(len({*(numbers() > 0).tolist()}) > 1)"),
+    "a_truth_that_changes": (
+        256,
+        "before = False\nfor _ in range(3):\n    now = bool(numbers().sum() > 0)\n"
+        "    take_if(before and not now)\n    before = now",
+    ),
     "a_number_behind_a_truth": (
         256, "if numbers().sum() > 0:\n    take_if(numbers().norm().item() > 5)"
     ),
@@ -266,6 +277,11 @@ OTHERS = {
     "two_seconds": "take_if((numbers() > 0).any())\ntime.sleep(2)",
     "what_is_said": "with pytest_membudget.assume(value=True):\n    take_if((numbers() > 0).any())",
 }
+#: Of the host alone: checked where the budget does not limit it.
+ON_HOST = dict.fromkeys(
+    ("host_memory", "host_memory_of_the_budget"),
+    "kept = take(8), torch.zeros((32 if numbers().norm().item() > 5 else 8) * 2**20)",
+)
 #: A process that is started for one answer: the first run starts it, or another.
 STARTED = {
     f"a_process_{name}": f"take(4)\nif {condition}:\n    subprocess.run([sys.executable, '-c', ''])"
@@ -277,10 +293,12 @@ BODIES = source(
     | BELOW
     | BEHIND
     | OTHERS
+    | ON_HOST
     | STARTED,
     HEAD,
     marks=dict.fromkeys(BEHIND, "behind")
-    | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)"),
+    | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)")
+    | {"host_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, host_gib=1)"},
     arguments={"training": "tmp_path", "a_fifo": "tmp_path"},
 )
 
@@ -431,6 +449,13 @@ def test_what_others_send_is_named_where_the_figure_depends_on_it(run, name):
 
     assert caveat["text"].startswith(f"{OUTSIDE[name][0]}; with other answers")
     assert run.outcomes[f"test_{name}"] == "failed"
+
+
+def test_host_memory_that_depends_is_unchecked_where_the_budget_limits_it(run):
+    for name, outcome in zip(ON_HOST, ("passed", "failed"), strict=True):
+        [caveat] = estimate(run, name)["caveats"]
+        assert (caveat["cause"], run.outcomes[f"test_{name}"]) == ("host-depends", outcome)
+        assert "the figure is 8.0 MiB too, but host memory is 32.0 MiB to 0.12 GiB" in caveat["text"]
 
 
 def test_the_failure_says_by_how_much_and_what_to_write(run):

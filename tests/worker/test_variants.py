@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.caveats import COLLECTED, DEPENDS, HOW, PROCESS, READ, SIZE_READ, WORST_CASE, Caveat
+from pytest_membudget.caveats import (
+    COLLECTED,
+    DEPENDS,
+    HOST_DEPENDS,
+    HOW,
+    PROCESS,
+    READ,
+    SIZE_READ,
+    WORST_CASE,
+    Caveat,
+)
 from pytest_membudget.components import METRICS
 from pytest_membudget.memory_report import HeldMemory, MemoryReport
 from pytest_membudget.results.answer import BOUNDS, BUCKETS, GARBAGE, LATE_WATCHDOG, Answer, Request
@@ -258,7 +268,8 @@ def test_what_differs_is_named_where_the_figure_does_not(name):
     other = replace(first, reports=(replace(first.report, **parts),), allocations="others")
 
     [caveat] = ask_with_variants(Asked(first, other), REQUEST).report.caveats
-    assert caveat == Caveat(DEPENDS, f"{LOSS.text}; with other answers the figure is {expected}")
+    cause = HOST_DEPENDS if name == "host" else DEPENDS
+    assert caveat == Caveat(cause, f"{LOSS.text}; with other answers the figure is {expected}")
 
 
 def test_one_that_raises_keeps_its_answer_in_the_next():

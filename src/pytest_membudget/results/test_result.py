@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
-from ..caveats import METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
+from ..caveats import HOST_DEPENDS, METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
 from ..json_object import JsonObject, Lines
 from ..memory_report import MemoryReport
 from ..names import MARKER
@@ -178,14 +178,22 @@ class TestResult(JsonObject):
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """The caveats of the verdict, each once: the estimates', unless the budget was measured."""
-        holds_host = self.budget is not None and self.budget.host_gib is not None  # which is not measured
-        reports = self.estimates if holds_host or not self.measurements else self.measurements
+        is_measured = self.measurements and not self._holds_host  # which is not measured
+        reports = self.measurements if is_measured else self.estimates
         return tuple(dict.fromkeys(caveat for report in reports for caveat in report.caveats))
 
     @property
     def unchecked_caveats(self) -> tuple[Caveat, ...]:
         """The caveats that ``--membudget-strict`` fails."""
-        return tuple(caveat for caveat in self.caveats if caveat.kind in (MISSING, UNCHECKED))
+        return tuple(
+            caveat
+            for caveat in self.caveats
+            if caveat.kind in (MISSING, UNCHECKED) or (caveat.cause is HOST_DEPENDS and self._holds_host)
+        )
+
+    @property
+    def _holds_host(self) -> bool:
+        return self.budget is not None and self.budget.host_gib is not None
 
     @property
     def mark(self) -> str:

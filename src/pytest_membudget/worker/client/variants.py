@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ...budgets.verdict import OUT_OF_MEMORY
-from ...caveats import COLLECTED, DEPENDS, DRAWN, READ, SIZE_READ, WORST_CASE, Caveat
+from ...caveats import COLLECTED, DEPENDS, DRAWN, HOST_DEPENDS, READ, SIZE_READ, WORST_CASE, Caveat
 from ...memory_report import MemoryReport
 from ...results.answer import (
     BOUNDS,
@@ -33,6 +33,8 @@ from .further_runs import Ask, FurtherRuns, not_counted
 
 #: Of these a second further run has another end.
 _OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS}
+#: How the names of parts of it begin.
+_OF_HOST = "host memory"
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 _OF_READS = {UNKNOWN_DATA, *_OF_TWO_ENDS}
 #: Those that have a run for themselves.
@@ -265,18 +267,20 @@ class _Compared:
         )
 
     def _depending(self, text: str) -> Caveat:
-        sizes = [one.peak_bytes for one in self.runs]
-        figure = _range(sizes) if len({*sizes}) > 1 else f"{_range(sizes)} too{self._otherwise()}"
-        return Caveat(DEPENDS, f"{text}; with other answers the figure is {figure}")
+        sizes, differing = [one.peak_bytes for one in self.runs], self._differing()
+        figure, cause = _range(sizes), DEPENDS
+        if len({*sizes}) == 1:
+            figure += " too"
+            for name in [*differing][:1]:
+                figure += f", but {name} {_range(differing[name])}"
+                cause = HOST_DEPENDS if all(one.startswith(_OF_HOST) for one in differing) else DEPENDS
+        return Caveat(cause, f"{text}; with other answers the figure is {figure}")
 
-    def _otherwise(self) -> str:
-        """What differs where the figure does not."""
+    def _differing(self) -> dict[str, list[int]]:
+        """The parts in which the runs differ, and what each takes."""
         parts = [_parts(one) for one in self.runs if one.has_figure]
-        for name in dict.fromkeys(name for one in parts for name in one):
-            sizes = [one.get(name, 0) for one in parts]
-            if len({*sizes}) > 1:
-                return f", but {name} {_range(sizes)}"
-        return ""
+        sizes = {name: [one.get(name, 0) for one in parts] for one in parts for name in one}
+        return {name: taken for name, taken in sizes.items() if len({*taken}) > 1}
 
 
 def _most(runs: Sequence[Answer]) -> Answer:
@@ -299,9 +303,9 @@ def _parts(answer: Answer) -> dict[str, int]:
     return {
         **{f"{metric} memory is": size for metric, size in report.peak.items()},
         "what is held when the body ends is": report.held_bytes or 0,
-        "host memory is": answer.host_bytes,
+        f"{_OF_HOST} is": answer.host_bytes,
         **{f"the part of {name} is": size for name, size in report.components.items()},
-        **({f"the host's part of {name} is": size for name, size in host.components.items()} if host else {}),
+        **({f"{_OF_HOST} of {name} is": size for name, size in host.components.items()} if host else {}),
     }
 
 

@@ -17,6 +17,7 @@ from .known_shapes import Shape
 from .known_values import KnownValues
 from .plans import Plan
 from .reads import Reads
+from .routing import Chosen
 from .unknown_shapes import UnknownShapes
 
 
@@ -32,7 +33,7 @@ class Following:
         self.supposed = self.shapes.supposed
         self._known_keys, self._supposed_keys = self.known.keys, self.supposed.keys
         self.reads = Reads(self.known, self.supposed)
-        self._counted_keys = self.reads.counted
+        self._counted_keys, self._chosen_keys = self.reads.counted
         self.reads.source = self.shapes.source = source
         #: called with host tensors that are filled, or copied to a card or from one
         self.see_host: Callable[[torch.Tensor], None] = lambda tensor: None
@@ -56,7 +57,7 @@ class Following:
             return False
         if self._supposed_keys or plan.needed is None:
             return True
-        if plan.counts and (self._counted_keys or args[0].dtype is torch.bool):
+        if plan.counts and (self._counted_keys or self._chosen_keys or args[0].dtype is torch.bool):
             return True
         if self._given.value:
             self._memory.forget_given()
@@ -87,7 +88,9 @@ class Following:
                 self.supposed.learn(lesson, plan.operator, args, kwargs, result)
             lesson(self.known, args, kwargs, result)
             if plan.chooses:
-                self.shapes.see_choice(plan.operator, args, kwargs, result)
+                chosen = Chosen(plan.operator, args, kwargs, result)
+                self.shapes.see_choice(plan.operator, chosen)
+                self.reads.see_choice(chosen.tensor, chosen.options)
             elif plan.counts:
                 self.reads.see_count(plan.operator, args, result)
 

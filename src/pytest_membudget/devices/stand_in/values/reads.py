@@ -79,6 +79,18 @@ class Answers:
         return f"({times_text(self.count)}): taken to be {values}{others}"
 
 
+class _Numbers(KnownValues):
+    """How many there are of what a storage holds: that is not written to it."""
+
+    def number(self, tensor: torch.Tensor) -> int | None:
+        """Of what ``tensor`` holds; None where it is not known."""
+        found = self.uniform(tensor)
+        return found if isinstance(found, int) else None
+
+    def _placed(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
+        return values
+
+
 class Reads:
     """Answers reads of data: with the value where it is known, else with a plausible one, which is listed."""
 
@@ -92,43 +104,55 @@ class Reads:
         self.have_numbers = False
         #: whether truths were read of which one may hold where another does not
         self.have_truths = False
-        self._truths: set[str] = set()
+        self._truths = 0
         #: whether a number was of a size, of which the largest was given
         self.have_bounds = False
         #: the line of the last one that no ``assume`` has answered, as ``file:line``
         self.last_line = ""
         #: of masks that nobody knows; not known to operators, which would loop until none are left
-        self._counts = KnownValues(known.storages)
+        self._counts = _Numbers(known.storages)
+        #: among how many a choice was made that nobody knows: its numbers are below that
+        self._options = _Numbers(known.storages)
 
     def forget_at(self, key: int) -> None:
         """The storage with this ``key`` is no more."""
         self._counts.forget_at(key)
+        self._options.forget_at(key)
 
     def forget_all(self) -> None:
         """Nothing is known of any tensor any more."""
         self._counts.forget_all()
+        self._options.forget_all()
 
     @property
-    def counted(self) -> Collection[int]:
-        """Of the storages with counts, as their keys: always the same object."""
-        return self._counts.keys
+    def counted(self) -> tuple[Collection[int], Collection[int]]:
+        """Of the storages with counts, and with choices, as their keys: always the same objects."""
+        return self._counts.keys, self._options.keys
+
+    def see_choice(self, tensor: torch.Tensor, options: int) -> None:
+        """``tensor`` holds which of so many ``options`` were chosen."""
+        if not self._known.knows(tensor):
+            self._options.note(tensor, options)
 
     def see_count(self, operator: Any, args: Sequence[Any], result: torch.Tensor) -> None:
-        """``operator``, one of ``COUNTS``, ran: of a mask or of counts, ``result`` is a count."""
+        """``operator``, one of ``COUNTS``, ran: of a mask, of counts or of choices."""
         source = args[1] if operator is aten.copy_.default else args[0]
         if operator in _COUNTS_TRUES and source.dtype is torch.bool:
             if result.numel() and not self._known.knows(result):
                 self._counts.note(result, trues(source.numel() // result.numel())[0])
-        elif self._counts.keys:
-            self._pass_on(operator, source, result)
+            return
+        added = source.numel() // max(result.numel(), 1) if operator in _SUMS else 1
+        self._pass_on(self._counts, source, result, added)
+        if operator not in _COUNTS_TRUES:
+            self._pass_on(self._options, source, result, 1)
 
-    def _pass_on(self, operator: Any, source: torch.Tensor, result: torch.Tensor) -> None:
-        count = self._counts.stored(source)
-        if count is None or isinstance(count, torch.Tensor) or result.dtype is torch.bool:
-            self._counts.forget(result)  # of ``copy_``
-        elif self._counts.is_whole(result) and not self._known.knows(result):
-            added = source.numel() // max(result.numel(), 1) if operator in _SUMS else 1
-            self._counts.note(result, count * added)
+    def _pass_on(self, noted: KnownValues, source: torch.Tensor, result: torch.Tensor, added: int) -> None:
+        """``result`` is as ``source``, of which something may be ``noted``, ``added`` so many times."""
+        number = noted.stored(source)
+        if number is None or isinstance(number, torch.Tensor) or result.dtype is torch.bool:
+            noted.forget(result)  # of ``copy_``
+        elif noted.is_whole(result) and not self._known.knows(result):
+            noted.note(result, number * added)
 
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What ``operator``, one of ``READS``, gives."""
@@ -201,29 +225,35 @@ class Reads:
         if values is not None:
             # a drawn whole number is the largest of its range
             return values, WORST_CASE if kind_of_read(tensor.dtype) is SIZE_READ else None
-        count = self._counts.uniform(tensor)
+        given: Sequence[Scalar]
+        kind: Cause | None = WORST_CASE
+        count = self._counts.number(tensor)
         if count is not None:
             self.have_bounds = True  # of a mask's trues, all or the assumed share
-        given, kind = ([count], WORST_CASE) if count is not None else self._any(tensor.dtype, tensor.numel())
+            given = VARIANT.counts(count, tensor.numel())
+        else:
+            given, kind = self._any(tensor.dtype, tensor.numel(), self._options.number(tensor))
         made = torch.tensor(given, dtype=tensor.dtype, device="cpu")
         if len(given) == 1:
             return made.view(()).expand(tuple(tensor.shape)), kind
         made = made.repeat(-(-tensor.numel() // len(given)))[: tensor.numel()]
         return made.view(tuple(tensor.shape)), kind
 
-    def _any(self, dtype: torch.dtype, count: int = 1) -> tuple[Sequence[Scalar], Cause | None]:
+    def _any(
+        self, dtype: torch.dtype, count: int = 1, options: int | None = None
+    ) -> tuple[Sequence[Scalar], Cause | None]:
         value = plausible(dtype)
         given = assumed_value(type(value))
         if given is not None:
             return [given], GIVEN
         line = self._line()
-        self._see_truth(dtype, line, count)
-        return VARIANT.answers(dtype, value, line, count), None
+        self._see_truths(dtype, count)
+        return VARIANT.answers(dtype, value, line, count, options), None
 
-    def _see_truth(self, dtype: torch.dtype, line: str, count: int) -> None:
+    def _see_truths(self, dtype: torch.dtype, count: int) -> None:
         if dtype is torch.bool:
-            self._truths.add(line)
-            self.have_truths |= len(self._truths) > 1 or count > 1
+            self._truths += count
+            self.have_truths = self._truths > 1
 
     def milliseconds(self) -> float:
         """A time between two events."""
@@ -252,7 +282,7 @@ class Reads:
         except NotKnown:
             # tests and loops compare what they take to be equal
             line = self._line()
-            self._see_truth(torch.bool, line, 1)
+            self._see_truths(torch.bool, 1)
             found = bool(VARIANT.answer(torch.bool, True, line))
         else:
             if not host.assumed:

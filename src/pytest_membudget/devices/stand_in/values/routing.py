@@ -48,19 +48,20 @@ class Chosen:
         #: the tensor that holds the choice
         self.tensor: torch.Tensor = result if which is None else result[which]
         self._dim = None if dim is None or not source.dim() else dim % source.dim()
-        self._options = source.numel() if self._dim is None else source.shape[self._dim]
-        self._rows = source.numel() // max(self._options, 1)
+        #: among how many it was chosen
+        self.options = source.numel() if self._dim is None else source.shape[self._dim]
+        self._rows = source.numel() // max(self.options, 1)
         self._count = self.tensor.numel() // max(self._rows, 1)
         self._how: str | float = assumed("routing") or ("balanced" if VARIANT.is_least else "worst")
 
     @property
     def is_followed(self) -> bool:
         """Whether it is small enough, and a choice at all."""
-        return self._count <= self._options <= _MOST_OPTIONS and 0 < self.tensor.numel() <= _MOST_CHOSEN
+        return self._count <= self.options <= _MOST_OPTIONS and 0 < self.tensor.numel() <= _MOST_CHOSEN
 
     def values(self) -> torch.Tensor:
         """The choice, of the result's shape, on the host."""
-        numbers = chosen(self._rows, self._options, self._count, self._how)
+        numbers = chosen(self._rows, self.options, self._count, self._how)
         shape = tuple(self.tensor.shape)
         if self._dim is None or len(shape) <= self._dim or self._count == 1:
             return numbers.reshape(shape)
@@ -69,7 +70,7 @@ class Chosen:
 
     def what(self) -> str:
         """What is chosen, for the report."""
-        return f"{self._count} of {self._options}"
+        return f"{self._count} of {self.options}"
 
     def taken(self) -> str:
         """What that is taken to be, for the report."""
@@ -77,7 +78,7 @@ class Chosen:
         if self._how == "balanced":
             return "each as often as any other, by assume()"
         if self._how == "worst":
-            few = f"{spread_rows(self._rows, self._options, self._count)} of {self._rows}"
+            few = f"{spread_rows(self._rows, self.options, self._count)} of {self._rows}"
             return (
                 f"{first} in all rows but {few}, which choose the others: the worst case "
                 "(pytest_membudget.assume(routing=...) changes that)"

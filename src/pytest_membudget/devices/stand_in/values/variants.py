@@ -1,8 +1,9 @@
 """Variants: a test that read what nobody knows is run again, and is given other answers.
 
 In variant 0 an answer is the plausible one. In the others a truth is turned, a number is another one of its
-range, and a draw of random numbers gives the other end of it; not at the lines that are ``steady``. Of two
-lines, or of values that are read at once, no two numbers are the same. Variant 2 also has the least sizes in
+range (what ``argmax`` has chosen: of its options), and a draw of random numbers gives the other end of it;
+not at the lines that are ``steady``. Of two lines, or of values that are read at once, no two numbers are the
+same. Variant 2 also has the least sizes in
 place of the largest, large numbers where variant 1 has small ones, the other end of draws between 0 and 1,
 and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for numbers, those by which code finds
 that something is wrong, and for the truths that variant 2 leaves. So is ``LATE_WATCHDOG``, but for when
@@ -31,6 +32,8 @@ _OTHER_WHOLE: Final = 4
 #: Of so many lines, or values that are read at once, no two have the same.
 _DIFFERENT: Final = 5
 _LARGE_WHOLE: Final = 200
+#: The same of options: so many below their number, as the last tokens of a vocabulary may be ends.
+_BELOW_ENDS: Final = 8
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
 _LARGE: Final = 100.0
@@ -71,33 +74,39 @@ class Variant:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
         return self.answers(dtype, plausible, line, 1)[0]
 
-    def answers(self, dtype: torch.dtype, plausible: Scalar, line: str, count: int) -> list[Scalar]:
-        """The same for a read of ``count`` values, which repeat what is given."""
+    def answers(
+        self, dtype: torch.dtype, plausible: Scalar, line: str, count: int, options: int | None = None
+    ) -> list[Scalar]:
+        """The same for a read of ``count`` values, which repeat what is given.
+
+        ``options``: they are whole numbers from 0 on and below it; None where that is not known.
+        """
         self._asked[line] += 1
         turns = (self.number > 0 or self._is_odd) and not self._steady & {line, EVERYWHERE}
         if self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE):
             self.ended[line] = self.ended[line] or self._asked[line] - 1
             turns = not turns
         if not turns:
-            return [plausible]
+            return [plausible if options != 1 else 0]
         place = self._lines.setdefault(line, len(self._lines))
         if self._is_odd and dtype is not torch.bool:
-            return [_odd(dtype, self._asked[line] - 1)]
-        return [
-            self._other(dtype, plausible, self._asked[line], place, index)
-            for index in range(min(count, _DIFFERENT))
-        ]
+            return [_odd(dtype, self._asked[line] - 1, options)]
+        indices = range(min(count, _DIFFERENT))
+        if _is_whole(dtype) and dtype is not torch.bool:
+            return [self._other_whole(dtype, place % _DIFFERENT - index, options) for index in indices]
+        return [self._other(dtype, plausible, self._asked[line] + place + index) for index in indices]
 
-    def _other(self, dtype: torch.dtype, plausible: Scalar, times: int, place: int, index: int) -> Scalar:
+    def _other(self, dtype: torch.dtype, plausible: Scalar, reads: int) -> Scalar:
         if dtype is torch.bool:
-            return plausible if self._leaves(times + place + index) else not plausible
-        if _is_whole(dtype):
-            # of a list no larger one than of a single number: they may be places
-            other = _LARGE_WHOLE if self.is_least else _OTHER_WHOLE
-            return min(other + place % _DIFFERENT - index, torch.iinfo(dtype).max)
+            return plausible if self._leaves(reads) else not plausible
         # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
-        further = times + place + index
-        return _LARGE + further if self.is_least else _SMALL / further
+        return _LARGE + reads if self.is_least else _SMALL / reads
+
+    def _other_whole(self, dtype: torch.dtype, step: int, options: int | None) -> int:
+        """``step``: from line to line up, in a list down: of that no larger ones, which may be places."""
+        if options is not None:
+            return ((options - _BELOW_ENDS if self.is_least else _OTHER_WHOLE) + step) % max(options, 1)
+        return min((_LARGE_WHOLE if self.is_least else _OTHER_WHOLE) + step, torch.iinfo(dtype).max)
 
     def _leaves(self, reads: int) -> bool:
         """Whether a truth stays as it is plausible, after so many reads, lines and values of one read."""
@@ -110,6 +119,11 @@ class Variant:
     def is_least(self) -> bool:
         """Whether sizes that nobody knows are the least that they may be, not the largest."""
         return self.number > 1
+
+    def counts(self, most: int, values: int) -> list[Scalar]:
+        """So many ``values`` read at once, which repeat what is given: ``most``, or different ones."""
+        differ = self.number == 1
+        return [most - index for index in range(min(values, _DIFFERENT if differ else 1, most + 1))]
 
     def share(self, elements: int) -> int:
         """How many of ``elements`` there are: all of them, or one."""
@@ -125,7 +139,9 @@ class Variant:
         return (0.5, 0.0, _ALMOST_ONE)[self.number]
 
 
-def _odd(dtype: torch.dtype, before: int) -> Scalar:
+def _odd(dtype: torch.dtype, before: int, options: int | None) -> Scalar:
+    if options is not None:
+        return max(options - 1, 0) * (before % 2)
     if _is_whole(dtype):
         return max(_ODD_WHOLE[before % len(_ODD_WHOLE)], torch.iinfo(dtype).min)
     return _ODD[before % len(_ODD)]
