@@ -25,10 +25,8 @@ EXAMPLE = """
     import os
     import signal
     import sys
-    import tempfile
     import time
 
-    from pytest_membudget.devices.stand_in.libraries import StandInLibraries
     from pytest_membudget.worker.protocol import Channel
 
     def main(read_fd, write_fd):
@@ -42,9 +40,6 @@ EXAMPLE = """
             "leads": os.getsid(0) == os.getpid(),
             "executable": sys.executable,
             "arguments": sys.argv[2:3],
-            "temporary": tempfile.gettempdir(),
-            "compiled": os.environ.get("TORCHINDUCTOR_CACHE_DIR"),
-            "cards": StandInLibraries().card_count(),
             "said": os.environ.get("PYTEST_SAID"),
             "descriptors": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
             "ignores": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,

@@ -1,7 +1,5 @@
 """The models of the GPU suite: Llama 3 shapes of transformers on the device, in bfloat16."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

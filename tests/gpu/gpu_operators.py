@@ -1,7 +1,5 @@
 """The operators of ``test_operators.py``, each with inputs that it makes on the device."""
 
-from __future__ import annotations
-
 import contextlib
 
 import torch

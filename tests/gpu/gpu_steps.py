@@ -1,7 +1,5 @@
 """Steps of the GPU suite, which measures one after another: training, distillation, greedy decoding."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 

@@ -1,7 +1,5 @@
 """Data and models that the tests of more than one step take."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from tiny_models import VOCABULARY

@@ -1,7 +1,5 @@
 """What the steps are held against: PyTorch's own optimizer, divergence and comparison."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 

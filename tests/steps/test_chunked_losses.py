@@ -1,7 +1,5 @@
 """forward_kl equals PyTorch's divergence over the positions that count, however it is sliced."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

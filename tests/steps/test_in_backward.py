@@ -1,7 +1,5 @@
 """optimizer_in_backward makes the ordinary step's parameters, and frees each gradient as it comes."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

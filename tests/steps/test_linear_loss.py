@@ -1,7 +1,5 @@
 """linear_cross_entropy is the cross entropy of a head's logits, without all logits at once."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Models small enough to train twice in a test."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import nn
 

@@ -91,20 +91,8 @@ def test_a_short_run_has_every_moment(story):
     assert timeline.peak_moment == 2
 
 
-def test_what_is_alive_at_the_end_is_there_to_the_end(story):
-    story.born(1000, components.PARAMETERS)
-    story.mark()
-    assert story.timeline().components == {"parameters": (0, 1000, 1000)}
-
-
 def test_nothing_allocated_has_no_timeline(story):
     assert story.timeline() is None
-
-
-def test_without_lives_a_report_has_no_timeline(story):
-    story.born(1000, components.PARAMETERS)
-    report = memory_report(story.ledger, metric="allocated", context_bytes=0, root="/")
-    assert report.timeline is None
 
 
 def test_a_long_run_has_few_points(long_story):

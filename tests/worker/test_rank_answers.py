@@ -95,13 +95,13 @@ ALIKE = "ranks 1 to 6 are taken to be like rank 0"
 class Ranks:
     """Stands for the ranks' runs: it notes who was asked."""
 
-    def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
+    def __init__(self, representatives=(), sizes=None, host=None, **outcomes):
         self.asked = []
         self.varied = []
         self.told = {}
         self._identical_ranks = {
             "representatives": tuple(representatives),
-            "rank_caveats": (Caveat(HOW, assumption),) if assumption else (),
+            "rank_caveats": (Caveat(HOW, ALIKE),),
         }
         self._sizes = sizes or {}
         self._host = host or {}
@@ -332,10 +332,6 @@ ANSWERS = {
         8, {"representatives": [7], "rank_0": SKIPPED}, None,
         {"outcome": "skipped", "reason": "no kernel"}, "",
     ),
-    "only some skip it": (
-        8, {"representatives": [7], "rank_7": SKIPPED}, None,
-        {"outcome": "error", "reason": "of 8 ranks not all have skipped it, but these: 7"}, "",
-    ),
     "host memory without a budget of it makes no difference": (
         8, {"representatives": [7], "host": {0: 20, 7: 16}}, [0, 7], {}, ""
     ),
@@ -474,12 +470,6 @@ def test_a_run_with_the_right_values_is_the_one_that_is_varied_and_that_of_the_n
     assert ranks.asked == [0, 3, 1, 2]
     assert ranks.varied == [0, 2, 3]
     assert announced == {rank: got[rank] for rank in (2, 3)}, "as it is asked, before the first is varied"
-
-
-def test_no_assumption_is_no_line():
-    answer = answer_of(Budget(gib=1, gpus=2), Ranks(representatives=[1], assumption=""))
-
-    assert assumptions_of(answer)[1] == ["a value is read"]
 
 
 def test_what_is_recorded_and_shown_comes_from_one_of_them():

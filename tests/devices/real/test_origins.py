@@ -2,7 +2,9 @@
 
 import sys
 
-from pytest_membudget.devices.real.origins import Origins
+import pytest
+
+from pytest_membudget.devices.real.origins import Origins, operator_name
 
 
 def frame(name, filename="??", line=0):
@@ -18,6 +20,23 @@ USER = frame("step", "/project/train.py", 7)
 
 def line_of_user(frames):
     return next(((one["filename"], one["line"]) for one in frames if one["filename"].endswith(".py")), None)
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("aten::empty_memory_format", "aten::empty.memory_format"),
+        ("aten::add_Tensor", "aten::add.Tensor"),
+        ("aten::_foreach_add_List", "aten::_foreach_add.List"),
+        ("aten::mm", "aten::mm"),
+        ("aten::_log_softmax_backward_data", "aten::_log_softmax_backward_data"),
+        ("somebodys::kernel_of_theirs", "somebodys::kernel_of_theirs"),
+        ("", ""),
+    ],
+)
+def test_the_name_is_the_dispatchers(called, name):
+    """As aten/src/ATen/native/native_functions.yaml (2.13) has them: an overload stands behind a dot."""
+    assert operator_name(called) == name
 
 
 def test_an_operators_allocation_has_its_name_and_the_users_line():

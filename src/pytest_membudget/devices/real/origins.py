@@ -95,7 +95,7 @@ def operator_name(called: str) -> str:
 def _names() -> dict[str, str]:
     """Each C++ name of an operator (``at::_ops::empty_memory_format``) is its own with underscores for dots.
 
-    ``torch._C._dispatch_get_all_op_names`` is private; see tests/devices/real/test_operator_names.py.
+    ``torch._C._dispatch_get_all_op_names`` is private; see tests/devices/real/test_origins.py.
     """
     names: list[str] = torch._C._dispatch_get_all_op_names()
     return {name.replace(".", "_"): name for name in names if "." in name}
