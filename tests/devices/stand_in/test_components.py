@@ -198,6 +198,12 @@ def step_in_a_thread():
     thread.join()
 
 
+def lazy():
+    model = nn.LazyLinear(512, bias=False).cuda()
+    model(batch())
+    train(model, torch.optim.AdamW(model.parameters()))
+
+
 def loaded_in_a_thread():
     kept = []
     thread = threading.Thread(target=lambda: kept.append(batch(512)))
@@ -248,6 +254,7 @@ CASES = [
     (attention_without_a_module, {"inputs": 3 * MIB, "activations": MIB + 8 * BATCH + 2 * 4 + RANDOM_STATE}),
     (joined_outputs, {"inputs": 2 * MIB}),
     (step_in_a_thread, {"parameters": MIB, "gradients": MIB, "optimizer_states": 2 * MIB}),
+    (lazy, {"parameters": MIB, "gradients": MIB, "optimizer_states": 2 * MIB}),
     (loaded_in_a_thread, {"inputs": MIB, "unattributed": 0}),
     (sparse_gradients, {"parameters": 64 * MIB, "gradients": 3 * (64 * MIB + 8 * 2**16)}),
 ]  # fmt: skip

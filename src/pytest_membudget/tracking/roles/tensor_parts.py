@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.parameter import UninitializedTensorMixin
 
 #: Attributes of a parameter that hold what its numbers are scaled by (bitsandbytes 0.50.2, nn/modules.py:
 #: Params4bit, Int8Params).
@@ -40,9 +41,10 @@ def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
 def owns_storage(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` has a storage: sparse tensors and those inside torch.func have none.
 
-    Nor have fake ones, by which DTensor finds out how results are sharded.
+    Nor have fake ones, by which DTensor finds out how results are sharded, and lazy modules' before their first
+    forward.
     """
-    if tensor.layout is not torch.strided or isinstance(tensor, FakeTensor):
+    if tensor.layout is not torch.strided or isinstance(tensor, (FakeTensor, UninitializedTensorMixin)):
         return False
     return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
