@@ -41,7 +41,7 @@ def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
 def owns_storage(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` has a storage: sparse tensors and those inside torch.func have none.
 
-    Nor have fake ones, by which DTensor finds out how results are sharded, and lazy modules' before their first
+    Nor have fake ones, by which DTensor finds out how results are sharded, and lazy ones before their first
     forward.
     """
     if tensor.layout is not torch.strided or isinstance(tensor, (FakeTensor, UninitializedTensorMixin)):
