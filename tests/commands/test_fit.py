@@ -1,11 +1,11 @@
-"""``membudget fit``: what is printed, and the exit status."""
+"""``membudget fit``: what is printed and written, and the exit status."""
 
 import sys
 
 import pytest
 
 from pytest_membudget.commands import sessions
-from pytest_membudget.commands.fit import result_lines
+from pytest_membudget.commands.fit import csv_text, result_lines
 from pytest_membudget.commands.fit_search import FAILS, FITS, TOO_LARGE, Tried
 from pytest_membudget.commands.main import main
 
@@ -47,6 +47,14 @@ def test_every_value_has_its_figure_and_those_that_fit_a_bar():
     assert too_large.split(maxsplit=1) == ["2", "does not fit: out of memory"]
 
 
+def test_csv_has_a_row_for_each_value():
+    assert csv_text("b", {"RTX-4090": tried(FITS, TOO_LARGE)}).splitlines() == [
+        "gpu,b,outcome,allocated_bytes,reserved_bytes,reason",
+        "RTX-4090,1,fits,1073741824,1073741824,",
+        "RTX-4090,2,too large,,,",
+    ]
+
+
 def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
@@ -73,14 +81,14 @@ def test_the_largest_value_of_a_fixture_that_fits_a_card(here, monkeypatch, caps
     monkeypatch.setenv("COLUMNS", "120")
 
     status = main(["fit", "test_fit.py::test_step", "--vary=samples", "--gpu=rtx 4090", "--max=2",
-                   "--", "-p", "no:cacheprovider"])  # fmt: skip
+                   "--out=curve.csv", "--", "-p", "no:cacheprovider"])  # fmt: skip
     out = capsys.readouterr().out
 
     assert status == 0, out
     assert "RTX-4090 (23.15 GiB without the CUDA context): samples=1 is the largest that fits" in out
-    fits, too_large = out.splitlines()[-2:]
-    assert fits.split()[:5] == ["1", "16.00", "GiB", "16.00", "GiB"]
-    assert too_large.split(maxsplit=1)[1].startswith("does not fit: CUDA out of memory")
+    rows = (here / "curve.csv").read_text().splitlines()
+    assert rows[1].startswith(f"RTX-4090,1,fits,{16 * GIB},{16 * GIB},")
+    assert rows[2].startswith("RTX-4090,2,too large,,")
 
 
 def test_the_largest_value_of_an_argument_of_a_script_that_fits_a_card(here, capsys):

@@ -26,6 +26,7 @@ SOURCES = Path(pytest_membudget.__file__).parent.parent
         ("fit t.py::t --vary=b --gpu=H1000", "H1000"),
         ("fit t.py::t --vary=b", "--gpu"),
         ("fit t.py::t --vary=b --gpu=H100-80GB --max=0", "not a whole number from 1 on"),
+        ("fit t.py::t --vary=b --gpu=H100-80GB --out=a.pdf", "ends neither in .csv nor in .html"),
     ],
 )
 def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, capsys):

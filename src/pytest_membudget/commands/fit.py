@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..budgets.verdict import OVER, UNDECIDED, WITHIN
 from ..errors import UsageMistake
@@ -11,7 +14,7 @@ from ..hardware.gpus import find_gpu
 from ..reporting.document import Document
 from ..reporting.terminal.fitting import folded, terminal_width
 from ..results.test_result import TestResult
-from ..units import gib_text
+from ..units import GIB, gib_text
 from .fit_search import FAILS, FITS, TOO_LARGE, Point, Tried, Variation, conclusion, next_values
 from .sessions import report_of_session
 from .terminal import Subcommands, at_least_one, print_lines
@@ -48,6 +51,9 @@ def add_to(commands: Subcommands) -> None:
     parser.add_argument(
         "--step", type=at_least_one, default=1, help="try multiples of this alone (%(default)s)"
     )
+    parser.add_argument(
+        "--out", type=_output, help="write the values to a .csv file, or a chart to a .html file"
+    )
 
 
 def _card(text: str) -> str:
@@ -55,6 +61,12 @@ def _card(text: str) -> str:
         return find_gpu(text).name
     except UsageMistake as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _output(text: str) -> Path:
+    if not text.endswith((".csv", ".html")):
+        raise argparse.ArgumentTypeError(f"{text!r} ends neither in .csv nor in .html")
+    return Path(text)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -73,6 +85,8 @@ def _run(options: argparse.Namespace) -> int:
         _try(options, points, cards)
     for gpu, tried in cards.items():
         print_lines(result_lines(options.vary, gpu, tried, options.max, terminal_width()))
+    if options.out is not None:
+        _write(options.out, options.vary, cards)
     return _NONE_FITS if any(conclusion(tried).largest is None for tried in cards.values()) else 0
 
 
@@ -102,6 +116,16 @@ def _tried(value: int, row: TestResult) -> Tried:
     if figure is None:
         return Tried(value, outcome, reason=reason)
     return Tried(value, outcome, figure.peak["allocated"], figure.peak["reserved"], reason)
+
+
+def _write(path: Path, name: str, cards: Mapping[str, Mapping[int, Tried]]) -> None:
+    try:
+        text = csv_text(name, cards) if path.suffix == ".csv" else chart_of(name, cards)
+        path.write_text(text, encoding="utf-8")
+    except ImportError:
+        raise UsageMistake(f"{path}: a chart needs plotly: pip install 'pytest-membudget[html]'") from None
+    except OSError as error:
+        raise UsageMistake(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def result_lines(name: str, gpu: str, tried: Mapping[int, Tried], most: int, columns: int) -> list[str]:
@@ -142,3 +166,30 @@ def _line(one: Tried, width: int, usable_bytes: int, bar: int, refusal: str) -> 
     word = {TOO_LARGE: "does not fit", FAILS: "fails"}[one.outcome]
     reason = one.reason.removeprefix(refusal).partition(";")[0].partition(" GPU 0 ")[0]  # PyTorch's text
     return f"{start}  {word}: {reason}"
+
+
+def csv_text(name: str, cards: Mapping[str, Mapping[int, Tried]]) -> str:
+    """A row for each value and card."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["gpu", name, "outcome", "allocated_bytes", "reserved_bytes", "reason"])
+    for gpu, tried in cards.items():
+        for value in sorted(tried):
+            one = tried[value]
+            writer.writerow([gpu, value, one.outcome, one.peak_bytes, one.reserved_bytes, one.reason])
+    return file.getvalue()
+
+
+def chart_of(name: str, cards: Mapping[str, Mapping[int, Tried]]) -> str:
+    """One HTML file with the curves. Raises ``ImportError`` without plotly."""
+    import plotly.graph_objects as graph
+
+    figure = graph.Figure()
+    for gpu, tried in cards.items():
+        fitting = [tried[value] for value in sorted(tried) if tried[value].outcome == FITS]
+        sizes = [(one.peak_bytes or 0) / GIB for one in fitting]
+        figure.add_scatter(x=[one.value for one in fitting], y=sizes, name=gpu, mode="lines+markers")
+        usable = find_gpu(gpu).usable_bytes / GIB
+        figure.add_hline(y=usable, line_dash="dash", annotation_text=f"{gpu} can hold {usable:.1f} GiB")
+    figure.update_layout(xaxis_title=name, yaxis_title="allocated, GiB")
+    return str(figure.to_html(include_plotlyjs=True))
