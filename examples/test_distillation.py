@@ -20,8 +20,9 @@ each other here: fused=True alone would gain next to nothing, and a longer seque
 
 import pytest
 import torch
-from models.distilling import distillation_loss
 from transformers import AutoModelForCausalLM, LlamaConfig
+
+from pytest_membudget.steps import distillation_step
 
 TEACHER = LlamaConfig(
     vocab_size=128_256,
@@ -58,11 +59,5 @@ def test_distilling_8b_into_3b():
 
     for _ in range(2):  # the first step creates the optimizer's states, the second runs with them
         tokens = torch.randint(0, 128_256, (1, 2048), device="cuda")
-        with torch.no_grad():
-            targets = teacher(input_ids=tokens, use_cache=False).logits
-        logits = student(input_ids=tokens, use_cache=False).logits
-        loss = distillation_loss(logits, targets, tokens)
-        del logits, targets  # the graph has what backward needs of them
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        batch = {"input_ids": tokens, "labels": tokens, "use_cache": False}
+        distillation_step(student, teacher, optimizer, batch, chunks=8)

@@ -40,7 +40,6 @@ By hand, in GiB a GPU:
 import pytest
 import torch
 import torch.nn.functional as F
-from models.distilling import distillation_loss
 from models.llama_parallel import (
     Llama,
     LlamaConfig,
@@ -54,7 +53,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 from torch.distributed.tensor.parallel import loss_parallel
 
-from pytest_membudget.steps import optimizer_in_backward
+from pytest_membudget.steps import distillation_step, optimizer_in_backward
 
 LLAMA3_8B = LlamaConfig()
 #: a rank keeps fp32 shards, computes in bf16 and adds gradients up in fp32
@@ -148,11 +147,4 @@ def test_distilling_8b_into_8b(student_trains):
     optimizer = torch.optim.AdamW(trained, fused=True)
     for _ in range(2):
         tokens = random_tokens(2048)
-        with torch.no_grad():
-            targets = teacher(tokens)
-        logits = student(tokens)
-        loss = distillation_loss(logits, targets, tokens)
-        del logits, targets  # the graph has what backward needs of them
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        distillation_step(student, teacher, optimizer, {"tokens": tokens, "labels": tokens}, chunks=8)

@@ -42,7 +42,8 @@ def test_a_long_sequence_by_chunks_of_the_loss(chunks):
 def distilled(student_size, *, low_rank, tokens, chunks=1):
     import torch
     from gpu_models import batch, frozen, llama, trained, with_low_rank
-    from gpu_steps import distillation_step
+
+    from pytest_membudget.steps import distillation_step
 
     teacher = frozen(llama("8b"))
     student = llama(student_size)

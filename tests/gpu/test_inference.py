@@ -19,7 +19,8 @@ def test_a_long_prompt_of_a_1b_model():
 
 def decoded(size, sequences, tokens):
     from gpu_models import batch, llama
-    from gpu_steps import decode
+
+    from pytest_membudget.steps import inference_step
 
     model = llama(size).eval()
-    decode(model, batch(sequences, tokens)["input_ids"], new_tokens=8)
+    inference_step(model, batch(sequences, tokens)["input_ids"], new_tokens=8)

@@ -35,7 +35,8 @@ def case(name, bytes_a_parameter):
 def test_two_updates(name):
     import torch
     from gpu_models import batch, llama
-    from gpu_steps import train_step
+
+    from pytest_membudget.steps import train_step
 
     model = llama("1b")
     optimizer = made(name, model.parameters(), torch)

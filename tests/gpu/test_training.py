@@ -34,9 +34,8 @@ def test_checkpoints_of_every_layer():
 def test_updates_within_backward():
     import torch
     from gpu_models import batch, llama
-    from gpu_steps import train_step
 
-    from pytest_membudget.steps import optimizer_in_backward
+    from pytest_membudget.steps import optimizer_in_backward, train_step
 
     model = llama("3b")
     optimizer_in_backward(model, torch.optim.AdamW)
@@ -55,10 +54,9 @@ def test_updates_within_backward():
 )
 def test_a_vision_transformer_updated_after_or_within_backward(in_backward):
     import torch
-    from gpu_steps import train_step
 
     from benchmarks.cases.models.vision_transformer import TorchvisionViTL16
-    from pytest_membudget.steps import optimizer_in_backward
+    from pytest_membudget.steps import optimizer_in_backward, train_step
 
     with torch.device("cuda"):
         model, images = TorchvisionViTL16(), torch.rand(1, 3, 224, 224)
@@ -68,13 +66,14 @@ def test_a_vision_transformer_updated_after_or_within_backward(in_backward):
     else:
         optimizer = torch.optim.Adam(model.parameters())
     for _ in range(2):
-        train_step(model, optimizer, {"given": images}, loss=torch.sum)
+        train_step(model, optimizer, images, lambda output, batch: output.sum())
 
 
 def trained_steps(size, sequences, tokens, *, accumulate=1, checkpointing=False):
     import torch
     from gpu_models import batch, llama
-    from gpu_steps import train_step
+
+    from pytest_membudget.steps import train_step
 
     model = llama(size).train()
     if checkpointing:

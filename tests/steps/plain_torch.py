@@ -4,10 +4,8 @@ import torch
 import torch.nn.functional as F
 
 
-def updated(model, optimizer, inputs):
-    model(*inputs).backward()
-    optimizer.step()
-    optimizer.zero_grad()
+def adam(model):
+    return torch.optim.Adam(model.parameters(), lr=0.05)
 
 
 def parameters_of(model):

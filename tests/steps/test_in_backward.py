@@ -4,11 +4,11 @@ from copy import deepcopy
 
 import pytest
 import torch
-from plain_torch import assert_equal, parameters_of, updated
+from plain_torch import assert_equal, parameters_of
 from tiny_models import VOCABULARY, WIDTH, Regressor
 from torch import nn
 
-from pytest_membudget.steps import optimizer_in_backward
+from pytest_membudget.steps import optimizer_in_backward, train_step
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,9 @@ def test_the_step_in_backward_equals_the_ordinary_step_exactly(data, optimizer_c
     optimizer = optimizer_class(plain.parameters(), **options)
 
     optimizer_in_backward(model, optimizer_class, **options)
-    for _ in range(3):
-        model(*data).backward()
-        updated(plain, optimizer, data)
+    losses = [train_step(model, None, data) for _ in range(3)]
 
+    assert_equal(losses, [train_step(plain, optimizer, data) for _ in range(3)])
     assert_equal(parameters_of(model), parameters_of(plain))
 
 
@@ -75,9 +74,9 @@ def test_a_shared_parameter_has_one_optimizer_and_one_step(tokens):
     plain = deepcopy(model)
 
     handle = optimizer_in_backward([model.table.weight, model.table.weight], torch.optim.SGD, lr=0.1)
-    model(tokens).backward()
+    train_step(model, None, tokens)
 
-    updated(plain, torch.optim.SGD(plain.parameters(), lr=0.1), [tokens])
+    train_step(plain, torch.optim.SGD(plain.parameters(), lr=0.1), tokens)
     assert len(handle.optimizers) == len(handle.handles) == 1
     assert_equal(parameters_of(model), parameters_of(plain))
 

@@ -55,6 +55,15 @@ def forward_kl(
     return total / mask.sum().clamp(min=1)
 
 
+def cross_entropy_in_chunks(logits: Tensor, labels: Tensor, chunks: int, ignore_index: int) -> Tensor:
+    """The mean over the labels that are not ``ignore_index``, with one slice's fp32 copy at a time."""
+    total = torch.zeros((), device=logits.device)
+    for part, targets in zip(_sliced(logits, chunks, -2), _sliced(labels, chunks, -1), strict=True):
+        rows = part.flatten(0, -2).float()
+        total = total + F.cross_entropy(rows, targets.flatten(), ignore_index=ignore_index, reduction="sum")
+    return total / (labels != ignore_index).sum().clamp(min=1)
+
+
 def _sliced(tensor: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
     if chunks < 1:
         raise ValueError(f"chunks={chunks!r}: give the number of slices of the sequence, at least 1")
