@@ -39,17 +39,32 @@ FILE = """
       - {name: distilled, teacher: {config: {model_type: llama, hidden_size: 128, intermediate_size: 128,
           num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 1024}}}
 """
-LIBRARIES = """
+#: By what has to be installed.
+LIBRARIES = {
+    ("transformers",): """
       - {name: transformers, implementation: transformers}
+      - {name: dynamic, implementation: transformers, generate: {prompt: 64, new_tokens: 136}}
+      - {name: static, implementation: transformers, generate: {prompt: 64, new_tokens: 136, cache: static}}
+""",
+    ("transformers", "peft"): """
       - {name: lora, implementation: transformers, method: {kind: lora, rank: 8, targets: [q_proj, v_proj]}}
-"""
-NEEDED = ("transformers", "peft")
+""",
+    ("transformers", "peft", "bitsandbytes"): """
+      - name: qlora
+        implementation: transformers
+        method: {kind: qlora, rank: 8, targets: [q_proj, v_proj]}
+        grid: {method.base: [nf4, nf4-double]}
+""",
+}
+
+
+def _of_what_is_installed():
+    return (text for names, text in LIBRARIES.items() if all(map(importlib.util.find_spec, names)))
 
 
 @pytest.fixture(scope="module")
 def rows(session_of):
-    has_all = all(importlib.util.find_spec(name) for name in NEEDED)
-    run = session_of({"a.membudget.yaml": FILE + (LIBRARIES if has_all else "")}, "--membudget")
+    run = session_of({"a.membudget.yaml": FILE + "".join(_of_what_is_installed())}, "--membudget")
     assert set(run.outcomes.values()) == {"passed"}, run.out
     return run.rows
 
@@ -60,7 +75,7 @@ def parts(rows):
 
     def of(name):
         if name not in rows:
-            pytest.skip(f"{' and '.join(NEEDED)} are not both installed")
+            pytest.skip("its libraries are not installed")
         return rows[name]["estimates"][0]["components"]
 
     return of
@@ -106,6 +121,23 @@ def test_the_base_of_adapters_is_frozen(parts):
     assert parts("lora")["frozen_parameters"] == 2 * PARAMETERS
 
 
+@pytest.mark.parametrize(
+    ("base", "scales"),
+    [
+        ("nf4", lambda weights: 4 * weights / 64),
+        # each in 8 bits, and blocks of 256 of them in fp32; the table of the 8 bits, and their mean
+        ("nf4-double", lambda weights: weights / 64 + 4 * weights / 64 / 256 + 4 * 256 + 4),
+    ],
+)
+def test_a_base_of_4_bits(parts, base, scales):
+    """bitsandbytes 0.50.2 (functional.py, ``quantize_4bit``): blocks of 64, and the 16 values a matrix."""
+    matrices = 4 * (2 * [256 * 256] + 2 * [128 * 256] + 3 * [256 * 512])
+    stored = sum(weights / 2 + scales(weights) + 4 * 16 for weights in matrices)
+
+    assert parts(f"qlora[base={base}]")["frozen_parameters"] == stored + 2 * (2 * 1024 * 256 + NORMS)
+    assert parts(f"qlora[base={base}]")["optimizer_states"] == 8 * ADAPTERS
+
+
 def test_a_teacher_is_frozen(parts):
     layer = 4 * 128 * 128 + 3 * 128 * 128 + 2 * 128
     assert parts("distilled")["frozen_parameters"] == 2 * (2 * 1024 * 128 + layer + 128)
@@ -117,6 +149,17 @@ def test_checkpoints_keep_less(parts):
 
     assert kept[0] > kept[1] > kept[2]
     assert parts("host")["activations"] < kept[0]
+
+
+def test_a_dynamic_cache_is_grown_layer_by_layer(parts):
+    """At the last of the tokens that are put in: keys and values, and the last layer's values without it."""
+    tokens, keys_bytes = 64 + 136 - 1, 4 * 32 * 2
+    assert parts("dynamic")["activations"] == keys_bytes * (4 * 2 * tokens + tokens - 1)
+
+
+def test_transformers_static_cache_has_room_for_every_token(parts):
+    """And the number of tokens that each layer has."""
+    assert parts("static")["activations"] == 4 * 2 * (64 + 136) * 4 * 32 * 2 + 4 * 8
 
 
 def test_a_static_cache_is_whole_from_the_start(rows):

@@ -55,7 +55,7 @@ def generate(job: Job, generation: Generation) -> None:
     """
     with torch.device("cuda"):
         causal: Any = decoder_of(job, job.model, TYPES[job.precision.parameters]).model.eval()
-    causal.config.use_cache = True
+    causal.config.use_cache = causal.generation_config.use_cache = True
     tokens = torch.zeros(job.micro_batch, generation.prompt, dtype=torch.int64, device="cuda")
     new, cache = generation.new_tokens, None
     if generation.cache == "static":
