@@ -13,6 +13,13 @@ GROW = "Path('parts/a.txt').write_text('4444')"
 TOUCH = "os.utime('parts/a.txt', (1, 1))"
 CHMOD = "os.chmod('parts/a.txt', 0o600)"
 EDIT = "Path('data.txt').write_text('2')"
+FORK = "pid = os.fork()\nif pid == 0:\n"
+JOIN = "    os._exit(0)\nos.waitpid(pid, 0)"
+QUEUE = (
+    "import multiprocessing\ncontext = multiprocessing.get_context('fork')\nqueue = context.Queue()\n"
+    "process = context.Process(target=lambda: queue.put(open('data.txt').read()))\n"
+    "process.start()\nqueue.get()\nprocess.join()"
+)
 HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
 
 
@@ -98,6 +105,10 @@ HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
         ("import posix; posix.stat('parts/a.txt')", GROW),
         ("import posix; posix.readlink('link')", RELINK),
         ("import posix; os.read(posix.open('a.txt', 0, dir_fd=posix.open('parts', 0)), 1)", GROW),
+        # what a test's own processes read
+        (f"{FORK}    open('data.txt').read()\n{JOIN}", "Path('data.txt').write_text('3')"),
+        (QUEUE, EDIT),
+        (f"{FORK}    os.listdir('parts')\n{JOIN}", "Path('parts/c.txt').touch()"),
         # a library by its bare name
         ("import ctypes\ntry: ctypes.CDLL('libquick.so')\nexcept OSError: pass",
          "Path('parts/libquick.so').touch()"),
@@ -123,7 +134,10 @@ def test_a_change_of_what_was_read_is_seen(observed, body, change):
         ("os.link('parts/a.txt', tmp_path / 'made'); (tmp_path / 'made').read_text()", "os.link"),
         ("os.system('true')", "os.system"),
         ("os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)", "os.posix_spawn"),
-        ("pid = os.fork()\nif pid == 0:\n    os._exit(0)", "os.fork"),
+        ("pid = os.fork()\nif pid == 0:\n    os.execv('/bin/true', ['true'])\nos.waitpid(pid, 0)", "os.exec"),
+        (f"{FORK}    open('data.txt', 'r+').write('2')\n{JOIN}", "data.txt was changed while the test ran"),
+        ("import pty\npid, _ = pty.fork()\nif pid == 0:\n    os._exit(0)", "os.forkpty"),
+        ("socket.socket(socket.AF_UNIX).bind(str(tmp_path / 'server'))", "socket.bind"),
         ("socket.gethostbyname('localhost')", "socket.gethostbyname"),
         ("open('data.txt', 'a').write('1')", "data.txt was changed while the test ran"),
         ("open('data.txt', 'r+').write('2')", "data.txt was changed while the test ran"),

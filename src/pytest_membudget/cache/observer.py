@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import sys
 import threading
@@ -31,6 +33,8 @@ _TYPE_ONLY = (
     "copymode", "exists", "is_dir", "is_file", "is_symlink", "isdir", "isfile", "isjunction", "islink",
     "lexists", "realpath", "updatecache",
 )  # fmt: skip
+#: In the addresses of a test's own processes (``get_temp_dir`` of multiprocessing/util.py, 3.10 to 3.14).
+_OF_PROCESSES = "/pymp-"
 #: The functions of ``subprocess`` that start a process, for which it has an event.
 _OF_SUBPROCESS = ("_execute_child", "_posix_spawn")
 
@@ -38,7 +42,8 @@ _OF_SUBPROCESS = ("_execute_child", "_posix_spawn")
 class Observer:
     """Installed once, before anything is imported; forked children inherit what their parent has recorded.
 
-    It records reads through Python; files that native code opens itself are not recorded.
+    It records reads through Python; files that native code opens itself are not recorded. What a test's own
+    children record, as a DataLoader's workers do, goes to a file of the test's process.
     """
 
     def __init__(self, scratch: str) -> None:
@@ -48,11 +53,11 @@ class Observer:
         self._beginnings = tuple(folder + os.sep for folder in self._outside)
         self._own = threading.local()
         self._states = States()
-        self._paths: dict[str, str] = {}
+        self._seen: dict[str, dict[str, str]] = {"paths": {}, "trouble": {}}
         self._made: set[str] = set()
         self._outputs: Sequence[str] = ()
-        self._trouble: dict[str, None] = {}
         self._in_test = False
+        self._pid = self._of_children = 0
         self.leave_out(scratch)
 
     def install(self) -> None:
@@ -65,6 +70,7 @@ class Observer:
             "open": self._opened,
             LOOK: self._looked,
             START: partial(self._started, "multiprocessing"),
+            "os.fork": lambda: None if self._in_test else self._lost("os.fork"),
             "os.posix_spawn": partial(self._started, "os.posix_spawn"),
             "subprocess.Popen": self._runs,
             "os.listdir": lambda path: self._see("listing", _folder_of(path)),
@@ -77,6 +83,9 @@ class Observer:
             "os.rmdir": lambda path, folder: self._see("state", path_of(path, folder)),
             "os.truncate": lambda path, length: self._see("state", path_of(path)),
             "ctypes.dlopen": self._loaded,
+            "socket.bind": partial(self._sends, "socket.bind"),
+            "socket.connect": partial(self._sends, "socket.connect"),
+            "socket.sendmsg": partial(self._sends, "socket.sendmsg"),
             "import": lambda module, path, *_: self._see("state", path_of(path)),
             # Triton's ptxas writes what it makes of such a file next to it
             "tempfile.mkstemp": lambda path: self._made.update((str(path_of(path)), f"{path_of(path)}.o")),
@@ -101,7 +110,7 @@ class Observer:
             try:
                 handler(*args)
             except Exception as error:  # it must not fail the test; something was not recorded
-                self._trouble[f"{event}: {type(error).__name__}"] = None
+                self._note("trouble", f"{event}: {type(error).__name__}")
             finally:
                 self._own.is_running = False
 
@@ -112,15 +121,26 @@ class Observer:
     def begin(self, outputs: Sequence[str] = ()) -> None:
         """A test begins, in its own process. ``outputs``: folders that it writes."""
         self._in_test, self._outputs = True, outputs
+        self._pid, self._of_children = os.getpid(), os.memfd_create("observed")
+        fcntl.fcntl(self._of_children, fcntl.F_SETFL, os.O_APPEND)
 
     def seen(self) -> dict[str, Any]:
         """All observations, in plain JSON types; ``trouble``: why they are incomplete."""
-        return {"paths": self._paths, "trouble": ", ".join(self._trouble)}
+        size = os.fstat(self._of_children).st_size
+        for line in os.pread(self._of_children, size, 0).splitlines():
+            found, key, state = json.loads(line)
+            self._seen[found].setdefault(key, state)
+        return {**self._seen, "trouble": ", ".join(self._seen["trouble"])}
+
+    def _note(self, found: str, key: str, state: str = "") -> None:
+        self._seen[found][key] = state
+        if self._pid not in (0, os.getpid()):
+            os.write(self._of_children, json.dumps([found, key, state]).encode() + b"\n")
 
     def _lost(self, event: str, *args: Any) -> None:
         """Something happened that cannot be followed."""
         if not is_installations(in_test=self._in_test):
-            self._trouble[event] = None
+            self._note("trouble", event)
 
     # Paths
 
@@ -130,10 +150,10 @@ class Observer:
         ``reads``: its content, which counts in outputs too. ``by_all``: whoever asks.
         """
         key = f"{kind}:{path}"
-        if path is None or key in self._paths or self._is_left_out(path, reads=reads):
+        if path is None or key in self._seen["paths"] or self._is_left_out(path, reads=reads):
             return
         if by_all or path.endswith(CODE) or asking()[0]:
-            self._paths[key] = self._states.of(kind, path)
+            self._note("paths", key, self._states.of(kind, path))
 
     def _is_left_out(self, path: str, *, reads: bool = False) -> bool:
         """Whether ``path`` is of an installation, or bytecode, or was made by the test, or is an output."""
@@ -166,14 +186,14 @@ class Observer:
             self._makes(path)
         else:
             self._see("state", path, reads=not flags & os.O_WRONLY)
-            if SPECIAL in self._paths.get(f"state:{path}", ""):
-                self._trouble[f"{path} is no regular file"] = None
+            if SPECIAL in self._seen["paths"].get(f"state:{path}", ""):
+                self._note("trouble", f"{path} is no regular file")
 
     def _scanned(self, given: Any) -> None:
         """A folder is listed; where it is the test's own code, each entry has its ``stat``, without event."""
         path = _folder_of(given)
         self._see("listing", path)
-        if f"listing:{path}" in self._paths and not asking()[1]:
+        if f"listing:{path}" in self._seen["paths"] and not asking()[1]:
             for name in os.listdir(path) if os.path.isdir(str(path)) else ():
                 self._see("status", os.path.join(str(path), name))
 
@@ -215,6 +235,11 @@ class Observer:
                 self._see("module", os.path.join(folder, module), by_all=True)
             else:
                 self._see("state", folder, by_all=True)
+
+    def _sends(self, event: str, _: object, address: object) -> None:
+        """A socket is used: by ``multiprocessing`` for the test's own processes, or it is the network's."""
+        if address is not None and _OF_PROCESSES not in str(address):
+            self._lost(event)
 
     def _started(self, event: str, *_: Any) -> None:
         if asking()[1] not in _OF_SUBPROCESS:

@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn import UninitializedBuffer, UninitializedParameter
 
 #: Attributes of a parameter that hold what its numbers are scaled by (bitsandbytes 0.50.2, nn/modules.py:
 #: Params4bit, Int8Params).
 _SCALES: Final = ("quant_state", "SCB")
+
+_WITHOUT_STORAGE: Final = (FakeTensor, UninitializedParameter, UninitializedBuffer)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -44,7 +46,7 @@ def owns_storage(tensor: torch.Tensor) -> bool:
     Nor have fake ones, by which DTensor finds out how results are sharded, and lazy ones before their first
     forward.
     """
-    if tensor.layout is not torch.strided or isinstance(tensor, (FakeTensor, UninitializedTensorMixin)):
+    if tensor.layout is not torch.strided or isinstance(tensor, _WITHOUT_STORAGE):
         return False
     return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
