@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_membudget.budgets.settings import SETTINGS, Settings, load_settings
+from pytest_membudget.budgets.settings import Settings, load_settings
 from pytest_membudget.errors import UsageMistake
 
 
@@ -55,21 +55,6 @@ def test_a_growth_that_cannot_be_read_is_refused_with_what_to_write(pyproject, v
     assert "'2% + 64 MiB'" in text
 
 
-def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproject):
-    write_table(pyproject, 'metrics = "device"')
-    text = refusal_of(pyproject)
-    assert text == (
-        f"{pyproject}:1: [tool.membudget] metrics = 'device': there is no key metrics; did you mean metric?"
-    )
-
-
-def test_an_unknown_key_unlike_any_is_refused_with_all_keys(pyproject):
-    write_table(pyproject, "vram = 3")
-    text = refusal_of(pyproject)
-    keys = ", ".join(SETTINGS.by_name)
-    assert text == f"{pyproject}:1: [tool.membudget] vram = 3: there is no key vram; the keys are {keys}"
-
-
 @pytest.mark.parametrize("line", ['snapshots = "always"', "snapshots = true", 'snapshots = ""'])
 def test_an_unknown_word_is_refused_with_those_there_are(pyproject, line):
     write_table(pyproject, line)
@@ -83,33 +68,16 @@ def test_every_mistake_is_reported_with_the_tables_line(pyproject):
     assert [line.partition(" ")[0] for line in lines] == ["--membudget-gpu=potato:", *3 * [":1:"]]
 
 
-def test_an_unknown_card_on_the_command_line_is_refused_with_the_option(pyproject):
-    text = refusal_of(pyproject, gpu="RTX-409O")
-    assert text.startswith("--membudget-gpu=RTX-409O: ")
-    assert "Did you mean 'RTX-4090'?" in text
-
-
 def test_a_wrong_file_is_refused_though_the_command_line_overrules_it(pyproject):
     write_table(pyproject, 'gpu = "potato"')
     assert "potato" in refusal_of(pyproject, gpu="T4")
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("timeout = 0", "0"),
-        ("timeout = -5.5", "-5.5"),
-        ("timeout = inf", "inf"),  # TOML has infinity and nan
-        ("timeout = nan", "nan"),
-        ("timeout = true", "true"),
-        ('timeout = "300"', "'300'"),
-    ],
-)
-def test_a_timeout_that_is_no_time_is_refused(pyproject, line, shown):
-    write_table(pyproject, line)
-    text = refusal_of(pyproject)
-    assert text == (
-        f"{pyproject}:1: [tool.membudget] timeout = {shown}: "
+@pytest.mark.parametrize("value", ["inf", "nan"])  # TOML has both
+def test_a_timeout_that_is_no_time_is_refused(pyproject, value):
+    write_table(pyproject, f"timeout = {value}")
+    assert refusal_of(pyproject) == (
+        f"{pyproject}:1: [tool.membudget] timeout = {value}: "
         "write a finite number of seconds above 0, as in timeout = 300"
     )
 

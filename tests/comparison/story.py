@@ -8,7 +8,6 @@ from textwrap import dedent
 
 MODELS = {
     "upcast.py": """
-        import torch
         from torch import nn
 
 
@@ -65,7 +64,6 @@ MODELS = {
                 return F.scaled_dot_product_attention(q, k, v, is_causal=True)
         """,
     "cached.py": """
-        import torch
         from torch import nn
 
 

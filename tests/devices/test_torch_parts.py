@@ -11,6 +11,7 @@ import pytest_membudget
 from pytest_membudget.devices import torch_parts
 from pytest_membudget.devices.real import compiled_calls, compiled_code
 from pytest_membudget.devices.stand_in.ranks import torch_parts as ranks
+from pytest_membudget.devices.stand_in.saving import old_files, zip_files
 from pytest_membudget.errors import UnsupportedTorch
 from pytest_membudget.worker.ranks import rank
 
@@ -20,6 +21,8 @@ TABLES = {
     "compiled_calls": compiled_calls,
     "compiled_code": compiled_code,
     "rank": rank,
+    "zip_files": zip_files,
+    "old_files": old_files,
 }
 ROWS = [
     pytest.param(table, *row, id=f"{name}: {row[0]}.{row[1]}")

@@ -23,8 +23,6 @@ FILES = {
             })
         """,
     "train/test_steps.py": """
-        import unittest
-
         import pytest
 
         @pytest.mark.parametrize("word", ["a[0]"])

@@ -72,24 +72,7 @@ ITEMS = """
         kept = hold(8)
 
 
-    class TestMethods:
-        def setup_method(self):
-            self.kept = hold(8)
-
-        @budget
-        def test_set_up(self):
-            pass
-
-
     class TestOfUnittest(unittest.TestCase):
-        @classmethod
-        def setUpClass(cls):
-            cls.kept = hold(8)
-
-        @budget
-        def test_class_set_up(self):
-            assert self.kept is not None
-
         @budget
         @unittest.expectedFailure
         def test_expected_to_fail(self):
@@ -200,8 +183,6 @@ def test_names_of_any_kind_have_files_of_their_own(run):
     [
         ("test_held_for_the_session[4]", 4),
         ("test_held_for_the_session[8]", 8),
-        ("test_set_up", 8),
-        ("test_class_set_up", 8),
         ("held", 8),
         ("good.rst", 8),
     ],
@@ -239,4 +220,4 @@ def test_nothing_is_lost(run):
     assert run.status == 1
     assert "INTERNALERROR" not in run.out + run.err
     assert len(run.rows) == len(run.cases)
-    assert len(run.rows) == len(bad_bodies.HARMLESS) + len(bad_bodies.HARMFUL) + 11 + 2 + 4 + 1 + 3 + 2 + 2
+    assert len(run.rows) == len(bad_bodies.HARMLESS) + len(bad_bodies.HARMFUL) + 11 + 2 + 4 + 2 + 2 + 2

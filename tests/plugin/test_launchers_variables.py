@@ -6,7 +6,6 @@ BODIES = """
     import os
 
     import pytest
-    import torch
     import torch.distributed as dist
     from holding import hold
 

@@ -6,7 +6,6 @@ from tests.plugin.bodies import source
 
 HEAD = """\
 import ctypes
-import warnings
 
 import pytest
 import torch

@@ -8,8 +8,6 @@ import textwrap
 import pytest
 
 BUDGETS = """
-    import warnings
-
     import pytest
     from holding import hold
 

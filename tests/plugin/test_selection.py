@@ -4,9 +4,6 @@ import pytest
 
 FILES = {
     "conftest.py": """
-        import json
-        import os
-
         import pytest
 
         @pytest.fixture(autouse=True)

@@ -74,7 +74,6 @@ over, within = pytest.mark.mem_budget(gib=0.25), pytest.mark.mem_budget(gib=80)
 #: Their marks where they are over a budget of another kind than 0.25 GiB; those in which a change is written.
 MARKS = {
     "decoder": "over\n@pytest.mark.parametrize('batch_size', [8])",
-    "expected": "pytest.mark.xfail\n@over",
     "component": "pytest.mark.mem_budget(gib=8, components={'optimizer_states': 0.25})",
     "runs_out": "pytest.mark.mem_budget(gpu='T4')",
     "reserves": "pytest.mark.mem_budget(gib=0.5, metric='reserved')",
@@ -83,7 +82,6 @@ OVER = {
     "decoder": "train_decoder(batch_size)",
     "layers": "train_layers()",
     "accumulates": "train_layers(micro_batches=2)",
-    "expected": "train_layers()",
     "component": "train_layers()",
     "runs_out": "train_layers(layers=3, width=16384)",
     "reserves": (

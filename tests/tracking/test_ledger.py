@@ -22,14 +22,6 @@ def born(ledger, key, block_bytes, reserves=0):
     return record
 
 
-def test_blocks_count_as_allocated_while_they_are_alive(ledger):
-    record = Record(1000, "aten::empty", Phase.FORWARD, 1024)
-    ledger.born(1, record)
-    assert ledger.allocated_bytes == 1024
-    ledger.died(1)
-    assert ledger.allocated_bytes == 0
-
-
 def test_a_block_that_had_another_size_all_along_counts_with_that(ledger):
     record = born(ledger, 1, 4096)
     ledger.resize(1, 1024)

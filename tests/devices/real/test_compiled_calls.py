@@ -110,7 +110,6 @@ def test_an_error_brings_the_hooks_back(calls):
 LIBRARY = """
 import functools
 import torch
-from torch import nn
 from test_compiled_calls import CompiledCalls, Model, Watch
 
 calls = CompiledCalls()

@@ -6,7 +6,7 @@ There is no CUDA here: each function of ``torch.cuda`` that the device calls say
 import pytest
 import torch
 
-from pytest_membudget.devices.real.device import RealCudaDevice, allocators_peaks
+from pytest_membudget.devices.real.device import RealCudaDevice
 
 MIB = 2**20
 
@@ -19,16 +19,6 @@ STATS = {
     "reserved_bytes.all.current": 4 * MIB,
     "reserved_bytes.all.peak": 20 * MIB,
 }
-
-
-def test_the_peaks_are_those_of_the_allocators_statistics():
-    peaks = allocators_peaks(STATS, outside_bytes=0)
-
-    assert (peaks["allocated"], peaks["reserved"]) == (7 * MIB, 20 * MIB)
-
-
-def test_device_memory_has_what_is_outside_the_allocator():
-    assert allocators_peaks(STATS, outside_bytes=500 * MIB)["device"] == 520 * MIB
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import torch
 from torch.nn.utils import rnn
 
 import pytest_membudget
+from tests.devices.stand_in.host.test_host_tensors import resident_bytes
 from tests.devices.stand_in.unknown_data import here, shapes_of, unknown
 
 MIB = 2**20
@@ -241,12 +242,6 @@ def learned(mode):
 @pytest.mark.parametrize("mode", ["inference", "backward"])
 def test_backward_and_inference_select_as_much(trace, mode):
     assert trace(learned, mode).value == [[128, 32], [8, 64, 32]]
-
-
-def resident_bytes():
-    with open("/proc/self/status", encoding="ascii") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
 
 
 def of_a_large_mask():

@@ -2,7 +2,6 @@
 
 import ctypes
 import gzip
-import importlib
 import io
 import os
 import pickle
@@ -11,21 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_membudget.devices.stand_in.saving import distributed_files, old_files, zip_files
-
 pytestmark = pytest.mark.slow
 
 MIB = 2**20
-PARTS = (*zip_files.PARTS, *old_files.PARTS, *distributed_files.COPIES, distributed_files.STREAMS)
-
-
-@pytest.mark.parametrize(("module", "path", "purpose"), PARTS)
-def test_torch_has_what_checkpoints_are_written_by(module, path, purpose):
-    """Private parts of torch."""
-    found = importlib.import_module(module)
-    for name in path.split("."):
-        assert hasattr(found, name), f"torch has no {module}.{path} any more: {purpose} need it"
-        found = getattr(found, name)
 
 
 def stored_bytes(path):
