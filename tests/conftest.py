@@ -43,8 +43,6 @@ _PYTHON = sys.executable
 #: Copies of it are the sessions' processes, but for those that are asked to be cold.
 _WARM = WarmPython(SESSIONS, WITH_CARDS)
 _ROOT = Path(__file__).parents[1]
-#: What conftests of sessions import, whose estimates are given.
-_GIVEN = Path(__file__).with_name("given_estimates.py")
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
 HOLDING = """
     def hold(gib, device="cuda"):
@@ -238,8 +236,6 @@ def _outcome(case):
 
 def write_files(folder, files):
     """Write ``files``, text by relative path; sources may be indented."""
-    if any(_GIVEN.stem in text for text in files.values()):
-        files = {_GIVEN.name: _GIVEN.read_text(encoding="utf-8"), **files}
     for name, text in {"pyproject.toml": "", "holding.py": HOLDING, **files}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

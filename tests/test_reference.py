@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget import caveats, components, outcomes, plugin
+from pytest_membudget import caveats, components, outcomes, plugin, testing
 from pytest_membudget.budgets import verdict
 from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE
 from pytest_membudget.budgets.custom_gpus import CARD
@@ -134,6 +134,7 @@ TABLES = {
     "A caveat": {cause.kind for cause in caveats.CAUSES.values()},
     "Formats": report.WRITERS,
     "Names to import": pytest_membudget.__all__,
+    "Testing": testing.__all__,
 }
 
 

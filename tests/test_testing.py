@@ -1,17 +1,21 @@
 """Given estimates are judged as a worker's are, and a session that uses them says that it checks nothing."""
 
+import re
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document import read_document
+from pytest_membudget.testing import takes
 from tests.report_fixtures import caveat_texts
 
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
 CONFTEST = """
     import sys
 
-    import given_estimates as testing
+    from pytest_membudget import testing
 
     def pytest_membudget_estimates():
         given = {
@@ -22,7 +26,7 @@ CONFTEST = """
             "hangs": testing.times_out(20),
             "dies": testing.worker_dies(),
         }
-        return testing.given(
+        return testing.GivenEstimates(
             {f"test_it.py::test_{name}": one for name, one in given.items()},
             measured={"test_it.py::test_fits": testing.takes(1.5)},
         )
@@ -155,5 +159,22 @@ def test_a_session_of_ordinary_estimates_is_none_of_these(session_of):
     assert session_of(files, "--membudget").report["testing"] is False
 
 
+# What users write
+
+
+def test_an_unknown_component_is_refused():
+    with pytest.raises(UsageMistake, match="no such component; write one of parameters"):
+        takes(1, weights=1)
+
+
 def test_no_torch_is_imported(run):
     assert (run.folder / "torch").read_text() == "False"
+
+
+def test_the_example_of_the_reference_passes(pytester):
+    section = REFERENCE.read_text(encoding="utf-8").partition("### Testing\n")[2].partition("\n## ")[0]
+    conftest, test = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    pytester.makeconftest('pytest_plugins = ["pytester"]')
+    pytester.makepyfile(test_my_conftest=f"CONFTEST = '''{conftest}'''\n{test}")
+
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)

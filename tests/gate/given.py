@@ -6,16 +6,16 @@ ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--m
 XDIST = ("-p", "xdist.plugin", "-n2")
 CONFTEST = """\
 import pytest
-from given_estimates import error, given, out_of_memory, raises, skips, takes
 
 from pytest_membudget.caveats import HOW, LIBRARY, READ, SIZE_READ, Caveat
+from pytest_membudget.testing import GivenEstimates, error, out_of_memory, raises, skips, takes
 
 ESTIMATES = {{{}}}
 MEASURED = {{{}}}
 
 
 def pytest_membudget_estimates():
-    return given(ESTIMATES, MEASURED)
+    return GivenEstimates(ESTIMATES, measured=MEASURED)
 """
 
 

@@ -19,13 +19,13 @@ FILES = {
         import os
         from pathlib import Path
 
-        from given_estimates import given, takes
+        from pytest_membudget.testing import GivenEstimates, takes
 
         def pytest_membudget_estimates():
             size = float(os.environ.get("SIZE", "1"))
             sizes = {"test_bare": takes(size), "test_each[a: b]": takes(2), "test_each[2]": takes(3 * size)}
             sizes |= {"test_card": takes(4, activations=3), "test_gib": takes(size), "test_errs": takes(0)}
-            return given({f"test_a.py::{name}": one for name, one in sizes.items()})
+            return GivenEstimates({f"test_a.py::{name}": one for name, one in sizes.items()})
 
         if "READ_ONLY" in os.environ:
             whole = Path.replace

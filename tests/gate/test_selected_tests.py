@@ -7,10 +7,10 @@ from pytest_membudget.gate.selection import lists_removed
 GIVEN = ("-p", "pytest_membudget.testing")
 FILES = {
     "conftest.py": """
-        from given_estimates import error, given, raises, takes
+        from pytest_membudget.testing import GivenEstimates, error, raises, takes
 
         def pytest_membudget_estimates():
-            return given({
+            return GivenEstimates({
                 "train/test_steps.py::test_gpu[a[0]]": takes(1),
                 "train/test_steps.py::test_cpu": takes(0),
                 "train/test_steps.py::test_raises": raises("ValueError: no"),

@@ -22,7 +22,7 @@ LARGE = dict.fromkeys(("activations", "gradients", "optimizer_states", "paramete
 REASON = "the tokens of the longest sequence of the data set are more than the model has positions for"
 FILES = {
     "conftest.py": f"""
-        import given_estimates as testing
+        from pytest_membudget import testing
         from pytest_membudget.caveats import LIBRARY, READ, Caveat
 
         WRITE, TEXT, REASON = {WRITE!r}, {READ!r}, {REASON!r}
@@ -53,7 +53,7 @@ FILES = {
             return {{f"{LONG}::{{name}}": one for name, one in given.items()}} | program
 
         def pytest_membudget_estimates():
-            return testing.given(by_nodeid(GIVEN), by_nodeid(MEASURED))
+            return testing.GivenEstimates(by_nodeid(GIVEN), measured=by_nodeid(MEASURED))
         """,
     LONG: f"""
         import pytest

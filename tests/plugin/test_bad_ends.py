@@ -12,12 +12,12 @@ from pytest_membudget.devices.torch_build.build import environments_torch
 
 #: In place of workers, so that a session takes a second: each test's figure is 1 GiB.
 GIVEN = """
-    from given_estimates import given, interrupted, takes
+    from pytest_membudget.testing import GivenEstimates, interrupted, takes
 
     def pytest_membudget_estimates():
         names = ["test_first", "test_later", *(f"test_over[{number}]" for number in range(8))]
-        all = {name: takes(1) for name in names} | {"test_interrupted": interrupted()}
-        return given({f"test_it.py::{name}": one for name, one in all.items()})
+        given = {name: takes(1) for name in names} | {"test_interrupted": interrupted()}
+        return GivenEstimates({f"test_it.py::{name}": one for name, one in given.items()})
     """
 ASKED = ("-p", "pytest_membudget.testing", "--membudget")
 BUDGETS = """

@@ -113,7 +113,7 @@ def choose_estimators(
     """
     given = given_to(config, start.args)
     if isinstance(given, GivenEstimates):
-        both = (given.bodies, given.measurer)
+        both = (given, given.measurer)
         return Estimators(_GIVEN, lambda files, collected: both, settings, is_given=True)
     order = Order(
         args=start.args,

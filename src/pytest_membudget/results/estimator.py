@@ -41,7 +41,7 @@ class Estimator(Protocol):
 
     The ways are ``worker.client.tracing`` (runs the test on a device that is not there),
     ``scenarios.estimating`` (formulas), ``worker.client.measuring`` (runs it on a CUDA card) and
-    what a test of the gate gives (``testing``).
+    ``pytest_membudget.testing`` (estimates that a test of the gate gives).
     """
 
     def expect(self, test: MarkedTest) -> None:
