@@ -239,12 +239,3 @@ def test_a_mark_that_comes_when_the_test_runs_is_red(session_of):
 
     assert run.outcomes == {"test_late": "failed"}
     assert "too late" in run.message("test_late")
-
-
-def test_a_file_that_skips_itself_is_listed(session_of):
-    skips = "import pytest\npytest.skip('not here', allow_module_level=True)\n# mem_budget\n"
-    run = session_of({**FILES, "test_skips.py": skips}, *ASKED, "-k", "within", env=ALONE)
-
-    assert any(
-        line.startswith("unchecked: test_skips.py: skipped when it was imported") for line in run.summary
-    )

@@ -35,7 +35,7 @@ class Served:
 
         self.served = ConcurrentRuns(self.channel, most, start, end, lambda: free)
 
-    def run(self, keys, *, close_after=None):
+    def run(self, keys):
         """What it says of ``keys``, all asked at once: each with its answer, in the order of their ends."""
         for number, key in enumerate(keys):
             self.session.send(Task(number, Request(key, "t.py", "L4", False, "allocated")).to_json())
