@@ -6,8 +6,6 @@ every session, whether or not a budget is asked for. The steps live in ``pytest_
 PYTEST_DONT_REWRITE: the worker has this package loaded before it starts pytest, which would warn.
 """
 
-from __future__ import annotations
-
 from .assumptions import assume
 
 __version__ = "0.1.0"

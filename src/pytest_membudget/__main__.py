@@ -1,7 +1,5 @@
 """``python -m pytest_membudget``: the command ``membudget``."""
 
-from __future__ import annotations
-
 import sys
 
 from .commands.main import main

@@ -4,8 +4,6 @@ It imports neither torch nor the rest of this package, so tests may call it in a
 estimate it has no effect: a run on a GPU has real data.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Writes files atomically: another process reads the earlier content or all of the new one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Components: what memory is for (parameters, activations, ...), in the order of reports."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PARAMETERS: Final = "parameters"

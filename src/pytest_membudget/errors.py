@@ -1,7 +1,5 @@
 """The errors of this package; all are user-facing and say what to write instead."""
 
-from __future__ import annotations
-
 
 class MembudgetError(Exception):
     """Base class of the errors of this package."""

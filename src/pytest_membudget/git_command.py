@@ -1,7 +1,5 @@
 """Runs git commands in a folder, whatever git or the user's shell has set in the environment."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Names that pytest and the user see: the marker, the plugins, and variables."""
 
-from __future__ import annotations
-
 from typing import Final
 
 MARKER: Final = "mem_budget"

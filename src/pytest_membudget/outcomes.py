@@ -1,7 +1,5 @@
 """The exceptions that end a marked test."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -17,8 +17,6 @@ Nothing is checked in such a session: its header and its summary say so, and ``t
 PYTEST_DONT_REWRITE: a test that starts several sessions in its own process has this module loaded already.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Sizes: bytes inside, GiB in text."""
 
-from __future__ import annotations
-
 import re
 
 KIB = 2**10

@@ -1,7 +1,5 @@
 """Budget: the arguments of ``mem_budget``. Each argument is a field, declared here."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

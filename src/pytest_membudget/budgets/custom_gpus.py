@@ -1,7 +1,5 @@
 """Custom GPUs: reads and checks ``[tool.membudget] gpus``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

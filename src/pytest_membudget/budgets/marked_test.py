@@ -1,7 +1,5 @@
 """MarkedTest: a test with a budget; its node id, its file and line, its budget."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .budget import Budget

@@ -1,7 +1,5 @@
 """``mem_budget`` marks: makes a ``Budget`` of those of a test, and checks their values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Node ids, keys that are the same in every process of a session, and file names made of them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The settings of a session: ``[tool.membudget]`` in pyproject.toml, and the command line above it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

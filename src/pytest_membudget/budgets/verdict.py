@@ -1,7 +1,5 @@
 """Verdict: compares a test's reports with its budget; within, over, undecided, error or skipped, and why."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """``membudget bisect``: the first commit, or release of a package, with which tests take more memory."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``membudget compare``: two reports, and what differs."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

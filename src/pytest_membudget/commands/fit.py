@@ -1,7 +1,5 @@
 """``membudget fit``: the largest value of a test's parameter, or an entry's field, that fits each card."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

@@ -6,8 +6,6 @@ The session of ``membudget fit`` has it on its command line, and so have its wor
 environment variable, which they share.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence

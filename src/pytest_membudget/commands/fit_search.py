@@ -1,7 +1,5 @@
 """The search of ``membudget fit``: which values to try, their outcomes, and the result."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``membudget install-torch``: a CUDA build of torch for workers, where the environment has another."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

@@ -1,7 +1,5 @@
 """The environment's own installer, pip or uv, with its settings of indexes, proxies and hashes."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """``membudget``: its subcommands and exit status."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

@@ -1,7 +1,5 @@
 """The releases of a package between two, and environments with one of them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

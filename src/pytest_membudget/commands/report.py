@@ -1,7 +1,5 @@
 """``membudget report``: a report.json in the terminal, or in a format. Imports neither torch nor pytest."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Runs a pytest session with ``--membudget`` in a process, and reads its report."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

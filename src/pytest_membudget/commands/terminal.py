@@ -1,7 +1,5 @@
 """What several subcommands do in the terminal: parse numbers, print lines, and a table of results."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

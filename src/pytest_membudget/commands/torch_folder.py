@@ -1,7 +1,5 @@
 """Fills the cache's folder with a CUDA build of torch: it is complete whenever it is there."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Compares a session's results with a commit, an environment or a stored report."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

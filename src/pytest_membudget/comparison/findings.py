@@ -1,7 +1,5 @@
 """Findings: the few changes that explain why a test takes more or less than at the base."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Matches head and base: their phases, and their holders where lines have moved and names have changed."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

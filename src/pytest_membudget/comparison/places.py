@@ -1,7 +1,5 @@
 """Translates paths of the head's checkout to the base's, and finds modules imported from it."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

@@ -1,7 +1,5 @@
 """``--membudget-strict``: a test that would pass and was not checked is an error that says what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final

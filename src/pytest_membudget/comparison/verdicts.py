@@ -1,7 +1,5 @@
 """Compares one test with the base: what has changed, and whether that is allowed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

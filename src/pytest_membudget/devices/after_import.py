@@ -1,7 +1,5 @@
 """Changes to modules of torch that few tests import, made when they are imported."""
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.util
 import sys

@@ -3,8 +3,6 @@
 It does not import torch: what torch was built for is written in its ``version.py``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ A run of one test, as a worker makes it::
     assert report.peak["allocated"] == report.held.bytes == 2**30
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any

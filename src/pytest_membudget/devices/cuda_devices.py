@@ -3,8 +3,6 @@
 Without torch, and without initializing the driver.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The private parts of torch that estimates rest on, each with what it is for; whether torch has them."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ With sequence s, micro-batch b, hidden size h, heads a, tensor-parallel size t, 
 5as/(ht))`` a layer, ``sbh/t (34 + 5as/h)`` with sequence parallelism.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .decoder import Shape

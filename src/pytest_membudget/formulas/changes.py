@@ -2,8 +2,6 @@
 first.
 """
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Decoders from Hugging Face ``config.json`` files. Defaults are those of transformers 5.23.0's classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

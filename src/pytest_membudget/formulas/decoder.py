@@ -1,7 +1,5 @@
 """A decoder's shape, and its parameters tensor by tensor: whole, before anything is split over GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """The moments of inference: the prompt's forward, and the last token's, whose KV cache is largest."""
 
-from __future__ import annotations
-
 from ..components import ACTIVATIONS, PARAMETERS, TEMPORARIES, WORKSPACES
 from .activations import UNFUSED, element_type
 from .model_states import States

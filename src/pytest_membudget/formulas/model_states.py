@@ -1,7 +1,5 @@
 """Parameters, gradients and optimizer states of a rank, by number type, optimizer and sharing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Moment: what is allocated at one moment of a job, by component."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

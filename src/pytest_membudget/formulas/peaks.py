@@ -1,7 +1,5 @@
 """The moments of a step at which most may be allocated, component by component, and what lies on the host."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

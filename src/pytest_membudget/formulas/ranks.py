@@ -1,7 +1,5 @@
 """A rank of a job: its pipeline stage, its part of each tensor, and how many ranks share its states."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

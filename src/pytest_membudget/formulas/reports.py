@@ -1,7 +1,5 @@
 """From a rank's moments to its MemoryReport."""
 
-from __future__ import annotations
-
 from .. import components
 from ..caveats import HOW, Caveat
 from ..hardware.gpus import find_gpu

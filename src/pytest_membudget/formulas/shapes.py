@@ -1,7 +1,5 @@
 """Decoders from a shape that somebody wrote down: ``{hidden: 4096, layers: 32, heads: 32, ...}``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Final

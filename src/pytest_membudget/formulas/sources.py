@@ -1,7 +1,5 @@
 """The decoder of a job's model, whichever source says its shape."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final

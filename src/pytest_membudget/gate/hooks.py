@@ -1,7 +1,5 @@
 """The gate: a plugin object that estimates the marked tests of a session and makes them pass or fail."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lock file of tests without ``gib``: reads it, compares results with it, and updates it."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import re

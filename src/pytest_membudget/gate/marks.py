@@ -1,7 +1,5 @@
 """Reads the marks of a test: its budget, and whether pytest will skip it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

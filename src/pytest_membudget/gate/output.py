@@ -1,7 +1,5 @@
 """What a session prints and writes: progress, and at its end the summary, report.json and the lock file."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

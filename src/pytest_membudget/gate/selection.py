@@ -1,7 +1,5 @@
 """Which tests a session selects: by its command line, and without a mark, which the worker selects too."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 from collections.abc import Sequence

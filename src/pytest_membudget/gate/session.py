@@ -1,7 +1,5 @@
 """The results of a session: one for each marked test, estimated when it is first needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace

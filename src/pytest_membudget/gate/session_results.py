@@ -1,7 +1,5 @@
 """Results of the marked tests of a session, and which tests have no result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

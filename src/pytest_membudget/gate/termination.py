@@ -1,7 +1,5 @@
 """SIGTERM, with which CI systems cancel a job, ends a session as Ctrl-C does: with its report."""
 
-from __future__ import annotations
-
 import signal
 import threading
 

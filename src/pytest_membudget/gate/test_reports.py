@@ -1,7 +1,5 @@
 """Reads and changes pytest's reports of the phases of a marked test."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

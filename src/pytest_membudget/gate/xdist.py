@@ -1,7 +1,5 @@
 """Messages between pytest-xdist's controller and its workers, at the workers' start and end."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Processors and free memory of this machine, as far as this process may use them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

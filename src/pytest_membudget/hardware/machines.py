@@ -1,7 +1,5 @@
 """Which ranks of a test share a machine, and the host memory that they hold together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ them: so there are two figures, the least and the most. One node only: what conn
 is not here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Low-rank adapters by peft, and bases quantised by bitsandbytes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

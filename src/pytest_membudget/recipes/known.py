@@ -1,7 +1,5 @@
 """What each recipe reads of a scenario, and which library it needs. Imports no torch: collection asks it."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

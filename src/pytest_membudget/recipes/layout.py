@@ -1,7 +1,5 @@
 """A decoder on a mesh of GPUs: tensor parallel, checkpoints, compiled layers, FSDP2 or DDP."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A readable Llama in plain torch: RMSNorm, grouped queries, rotary positions, SwiGLU; or a stage of it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Optimizers by name, from the library that has them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

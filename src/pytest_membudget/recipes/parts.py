@@ -1,7 +1,5 @@
 """Decoder: a model as the steps of recipes see it, whichever library made it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A rank of a pipeline: its stages of the plain Llama, and torch's schedules of micro-batches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """A Llama in plain torch, for whoever has no library: training, distillation, generation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

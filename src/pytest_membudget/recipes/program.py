@@ -1,7 +1,5 @@
 """What every recipe begins with: its job, this rank's GPU, and its place in the layout."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

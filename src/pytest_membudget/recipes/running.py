@@ -1,7 +1,5 @@
 """A job from a model to two steps of training, whichever library's code makes the model."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator

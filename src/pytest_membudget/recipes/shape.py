@@ -1,7 +1,5 @@
 """The shape of the plain Llama, from whatever says it; imports no torch."""
 
-from __future__ import annotations
-
 from ..errors import UsageMistake
 from ..formulas.decoder import Decoder, Shape
 from ..formulas.sources import decoder_of

@@ -1,7 +1,5 @@
 """Tensor parallelism in torch's styles: of transformers' models by their plans, and of the plain Llama."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch.distributed.tensor import Replicate, Shard

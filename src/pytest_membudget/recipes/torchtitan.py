@@ -1,7 +1,5 @@
 """torchtitan's own Trainer by its command line, with numbers of tokens in place of tokenizer and data."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A model of transformers from its ``config.json``: full or adapted training, distillation, generation."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

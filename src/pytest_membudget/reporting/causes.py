@@ -1,7 +1,5 @@
 """Text for causes of a figure or a change (holders, findings of the comparison), and for what reduces it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final

@@ -1,7 +1,5 @@
 """Document: a whole report.json as a value, and how it is read: as untrusted data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A report.json of version 1 as version 2 has it: states, and the causes of caveats, had other names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

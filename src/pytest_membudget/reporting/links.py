@@ -1,7 +1,5 @@
 """Links from lines of a report to where the repository's host shows them, at the report's commit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What of a test's figures is over its budget: by how much, its rows, and what to write to allow it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..budgets.verdict import Part, parts_of, suggested_gib

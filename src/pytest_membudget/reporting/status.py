@@ -1,7 +1,5 @@
 """The status of each test of a report, for every format: fails, changed or unchanged, and what to do."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Advice: the changes that are tried for a test over its budget, and the runs that reduced its memory."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """Comparison: one test compared with the base, or with its entry in membudget.lock.yaml (LockCheck)."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Estimator: the one contract of the ways to estimate a test, and the results that they make."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol

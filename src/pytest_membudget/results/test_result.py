@@ -1,7 +1,5 @@
 """TestResult: budget, figures and verdict of one test; in JSON, a row of report.json."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final

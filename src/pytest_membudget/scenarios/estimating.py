@@ -1,7 +1,5 @@
 """Estimates scenarios by arithmetic: those with ``implementation: formulas``."""
 
-from __future__ import annotations
-
 import traceback
 
 from ..budgets.marked_test import MarkedTest

@@ -1,7 +1,5 @@
 """Expands the grid of an entry: one scenario for each point, with an id that ``-k`` can select."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Makes jobs and budgets of the fields of scenarios; refuses what nothing can run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

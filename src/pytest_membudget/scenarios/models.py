@@ -1,7 +1,5 @@
 """The models that a scenario names, with the content that says their shapes."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Fields of entries: the name and the grid that each may have, and those of a scenario that are tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

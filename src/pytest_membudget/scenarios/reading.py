@@ -1,7 +1,5 @@
 """Reads the budgets of a scenario file, each combined with the file's defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

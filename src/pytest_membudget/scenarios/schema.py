@@ -4,8 +4,6 @@ The JSON Schema that editors read (``schemas/membudget.schema.json``) and the ta
 are generated from them, by ``tests/json_schemas.py`` and ``tests/scenarios/field_tables.py``.
 """
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The script of an entry: its program and budget, and how the program runs, as ``python`` runs it."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

@@ -1,7 +1,5 @@
 """An entry with another value of one of its fields, or of an argument of its script, on another card."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 

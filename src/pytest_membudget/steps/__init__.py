@@ -12,8 +12,6 @@ function does what the loop in its docstring does, wherever the model is, and ke
 ``inference_step``          prefill and greedy decoding with a key-value cache
 """
 
-from __future__ import annotations
-
 from .infer import inference_step
 from .losses import forward_kl, linear_cross_entropy
 from .train import OptimizerInBackward, distillation_step, optimizer_in_backward, train_step

@@ -1,7 +1,5 @@
 """The inference step: prefill, then decoding with a key-value cache."""
 
-from __future__ import annotations
-
 import inspect
 
 import torch

@@ -1,7 +1,5 @@
 """Losses of language models, taken chunk by chunk of the tokens."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,7 +1,5 @@
 """How a step calls a model, and what it reads in its output: the loss, the logits, any field."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 

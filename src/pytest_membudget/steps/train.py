@@ -1,7 +1,5 @@
 """Training steps: an ordinary one, one of distillation, and optimizers that step inside the backward pass."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

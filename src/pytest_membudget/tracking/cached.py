@@ -1,7 +1,5 @@
 """The segments of a run: for whom each was reserved, what is free of them, and who splits that."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

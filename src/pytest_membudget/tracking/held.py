@@ -1,7 +1,5 @@
 """What stays: storages that are alive when a body ends, and those that a step leaves behind."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Ledgers of device and host: the live storages over time, those alive at each peak, and their components."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

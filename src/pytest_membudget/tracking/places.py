@@ -1,7 +1,5 @@
 """The place of an allocation (source line, or autograd node in backward) and its operator."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Makes the MemoryReport of a ledger: components, totals and holders at the peak."""
 
-from __future__ import annotations
-
 import linecache
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

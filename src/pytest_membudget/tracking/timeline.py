@@ -1,7 +1,5 @@
 """Makes the timeline of a run: memory by component at a few hundred moments."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from itertools import groupby, pairwise

@@ -1,7 +1,5 @@
 """Field and Table: descriptions of what users may write, and checks of tables against them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """YAML files as nodes: plain, without Python's tags, each key once."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Kinds of values that fields take: their checks and their JSON Schemas."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

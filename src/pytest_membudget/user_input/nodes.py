@@ -1,7 +1,5 @@
 """Node: a value that a user has written, with its place and its syntax; Mistakes: what is wrong with it."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

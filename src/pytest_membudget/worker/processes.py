@@ -1,7 +1,5 @@
 """Starts Python processes with two pipes to each, ends them, and describes how they ended."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -5,8 +5,6 @@ the session sends ``Task``s, any number at once, and gets a result of each, the 
 then the worker says that it runs some. It ends when its pipe is closed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

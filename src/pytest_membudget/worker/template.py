@@ -5,8 +5,6 @@ in another process of pytest-xdist. Where a copy might see that torch was import
 the session starts that worker without it.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

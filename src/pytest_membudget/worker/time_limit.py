@@ -1,7 +1,5 @@
 """Time limits by the processor time of a process tree, so that a busy machine does not end a running test."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

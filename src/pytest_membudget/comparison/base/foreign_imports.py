@@ -3,8 +3,6 @@
 The session that runs the base has it on its command line, and so has each of its workers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

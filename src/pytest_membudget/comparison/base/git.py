@@ -1,7 +1,5 @@
 """Git commands: finds the base's commit, and adds and removes its worktree."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How the head's session was started, which is known before anything else is imported."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 It runs until its session ends it; if the session is killed, it removes the worktree.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

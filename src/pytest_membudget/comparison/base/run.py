@@ -1,7 +1,5 @@
 """BaseRun: estimates a base in another process."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

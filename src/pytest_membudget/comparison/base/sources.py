@@ -4,8 +4,6 @@ In another environment this package is put on the import path, so that both side
 code, and it need not be installed there; what it imports has to be.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ PyTorch keeps one, which is the run's from its begin to its end. The body is sho
 began, its own metadata, and no frame of this package; stacks of all of it, whichever it has asked for.
 """
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_right
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Each operator of ``c10d`` runs unchanged, in C++, called by a function of this m
 the device's dispatch key, so that C++ calls it too: DistributedDataParallel, functional collectives.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

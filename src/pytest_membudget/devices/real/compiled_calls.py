@@ -5,8 +5,6 @@ them: a recorded test would then compile other code. So the hooks are removed wh
 the call is recorded as a whole.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The user's line is in PyTorch's own stacks, behind the line of the written code.
 parameters alone, no operator shows: the graph that it compiles does.
 """
 
-from __future__ import annotations
-
 import linecache
 import re
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """ForwardLines: the line of the forward that made a node of a backward, by autograd's sequence numbers."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

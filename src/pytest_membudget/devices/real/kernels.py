@@ -4,8 +4,6 @@
 a Python number in the place of a tensor is turned into the tensor that it was.
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

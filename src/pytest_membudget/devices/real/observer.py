@@ -4,8 +4,6 @@ A dispatch mode would change the run: autograd then avoids in-place operations. 
 optimizers, and one before a backward's first nodes, allocate nothing and keep no tensor.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Origins: the operator and the user's line of an allocation, from its stack."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """RecordedRun: records the peaks and the history of PyTorch's allocator, on a real card or the stand-in."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

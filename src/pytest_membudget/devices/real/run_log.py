@@ -3,8 +3,6 @@
 States are numbered: the history has the number of the state of each allocation.
 """
 
-from __future__ import annotations
-
 import threading
 from array import array
 from collections.abc import Callable, Collection, Sequence

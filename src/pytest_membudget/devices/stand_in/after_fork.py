@@ -3,8 +3,6 @@
 There is no driver here. What imports have done on the cards is there for each test's own process.
 """
 
-from __future__ import annotations
-
 import ctypes
 from typing import Final
 

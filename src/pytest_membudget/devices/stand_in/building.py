@@ -1,7 +1,5 @@
 """The stand-in's libraries: those of the wheel, or built once into a cache."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import subprocess

@@ -3,8 +3,6 @@
 CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from ...hardware.gpus import Gpu

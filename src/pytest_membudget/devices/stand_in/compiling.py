@@ -1,7 +1,5 @@
 """Compiling the stand-in's libraries from their C sources; also loaded, by itself, where a wheel is built."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The environment of a process that runs on the stand-in. Nothing here imports torch."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Folders of libraries that are preloaded: whole ones, this user's, whose paths LD_PRELOAD can name."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What this process asks of the stand-in's libraries, which were loaded before torch."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What the stand-in needs of a machine, a session and a build of torch: checked before workers start."""
 
-from __future__ import annotations
-
 import os
 import resource
 import sysconfig

@@ -1,7 +1,5 @@
 """A small training step whose figures are known by hand, run before any figure is believed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Which build of torch lies in a folder, by its files: nothing here imports torch."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import re

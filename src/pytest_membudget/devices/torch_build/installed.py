@@ -6,8 +6,6 @@ where the environment has the same version of it: a worker imports what the envi
 which CUDA builds require.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib.metadata
 import platform

@@ -1,7 +1,5 @@
 """A report as annotations of source lines: GitHub's workflow commands, GitLab's code quality."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

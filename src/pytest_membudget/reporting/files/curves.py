@@ -1,7 +1,5 @@
 """The figures of tests over the commits of the lock file, as Markdown: a bar for each commit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Escapes text that came from code, for each format."""
 
-from __future__ import annotations
-
 import json
 import re
 

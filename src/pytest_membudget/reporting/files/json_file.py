@@ -1,7 +1,5 @@
 """Writes report.json: all results, and the versions that they were made with."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The figures of a test as properties of its case in pytest's JUnit file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...results.test_result import TestResult

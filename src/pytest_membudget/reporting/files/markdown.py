@@ -1,7 +1,5 @@
 """A report as GitHub's Markdown: for a job summary and for a comment on a pull request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

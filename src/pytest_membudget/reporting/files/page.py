@@ -1,7 +1,5 @@
 """A report as one HTML file with charts of memory over the step, drawn by plotly.js without network."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

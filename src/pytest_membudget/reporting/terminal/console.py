@@ -1,7 +1,5 @@
 """The terminal summary of a session: a table of the budgets and a line of counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 

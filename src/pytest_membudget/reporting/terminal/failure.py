@@ -1,7 +1,5 @@
 """The message of a failed test: the verdict first, then what holds the memory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 

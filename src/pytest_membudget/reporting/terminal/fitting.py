@@ -1,7 +1,5 @@
 """Texts in the width of a terminal: folded lines, names cut in the middle, code at its end, prefixes."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shutil

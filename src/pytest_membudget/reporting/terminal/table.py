@@ -1,7 +1,5 @@
 """The table of a session's budgets, in the width of a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ...budgets.verdict import WITHIN

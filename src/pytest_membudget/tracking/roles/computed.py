@@ -1,7 +1,5 @@
 """Computed: finds what is computed from parameters and buffers alone, as operators run."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final

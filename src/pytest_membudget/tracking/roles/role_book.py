@@ -1,7 +1,5 @@
 """RoleBook: finds parameters, buffers, gradients and optimizer states by PyTorch's hooks."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import weakref

@@ -1,7 +1,5 @@
 """Finds the tensors that own memory inside wrappers (DTensor), sparse tensors and quantised weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Which nn.Module is running, by its path from the outermost one; and what compiled functions use."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import weakref

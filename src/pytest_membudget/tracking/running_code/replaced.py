@@ -1,7 +1,5 @@
 """Hooks on torch, and replacements of its functions, while a run is recorded."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """SourceFinder: the line of the user's code that is running."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

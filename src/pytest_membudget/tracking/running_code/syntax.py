@@ -1,7 +1,5 @@
 """The parts of a source file that lie around a line."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

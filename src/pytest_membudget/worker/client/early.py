@@ -1,7 +1,5 @@
 """A worker that is asked for while the session collects, and imports the test files at the same time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

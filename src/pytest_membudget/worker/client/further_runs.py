@@ -1,7 +1,5 @@
 """FurtherRuns: asks for further runs of a test, and for no more of each than counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The estimator that measures tests on a CUDA device, in the same worker as estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Order: what a worker is started for and with; and its environment variables."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

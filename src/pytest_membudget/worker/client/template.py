@@ -1,7 +1,5 @@
 """The session's side of the template: starts it, and asks it for workers."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

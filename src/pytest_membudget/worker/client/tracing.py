@@ -1,7 +1,5 @@
 """The estimator that runs tests on CUDA cards that are not there."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs a test over its budget again, each time with one change; keeps the changes that reduce its memory."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Worker: one process that answers requests, from its start to its end."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import tempfile

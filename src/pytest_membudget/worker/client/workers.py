@@ -1,7 +1,5 @@
 """The conversation with workers: which one is asked for a test, what is sent ahead, and what a loss costs."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

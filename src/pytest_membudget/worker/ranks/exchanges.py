@@ -1,7 +1,5 @@
 """What ranks took for each other's values: which of it is right, and who must run so that the rest is."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

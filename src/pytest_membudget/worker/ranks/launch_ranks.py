@@ -1,7 +1,5 @@
 """Runs one test on several ranks, each in a worker and on a card, and returns one answer."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """RankPlugin: makes a pytest session serve the one test of a rank, inside a process group."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Chooses the ranks of a test to run, and combines their answers: all reports, or the first failure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Runs a function in a child process with a time limit; there is an answer even if it crashes."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os

@@ -4,8 +4,6 @@ Of a run next to others, only a figure counts. A test that failed, was skipped o
 because of the others (a port, a file, the processor): it runs again alone, and that is its answer.
 """
 
-from __future__ import annotations
-
 import resource
 import selectors
 import time

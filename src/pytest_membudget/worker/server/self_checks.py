@@ -1,7 +1,5 @@
 """Self-check: a worker's device runs a step with known figures, once for each torch."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

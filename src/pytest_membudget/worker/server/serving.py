@@ -1,7 +1,5 @@
 """The plugin that makes a pytest session serve single tests instead of running them all."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import shutil

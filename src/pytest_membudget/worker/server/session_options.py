@@ -1,7 +1,5 @@
 """Turns off options of the user's session that its worker must not apply again."""
 
-from __future__ import annotations
-
 import gc
 import io
 import os

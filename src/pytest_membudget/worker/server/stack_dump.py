@@ -1,7 +1,5 @@
 """Gets the Python stack of another process, which writes it when it gets a signal, even inside C code."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import re

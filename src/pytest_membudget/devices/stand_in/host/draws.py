@@ -5,8 +5,6 @@ made of them, which must differ from session to session and from rank to rank. T
 is that it reads what others send.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

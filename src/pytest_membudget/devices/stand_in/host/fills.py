@@ -4,8 +4,6 @@ Random numbers are not drawn, zeros are fresh pages, and a copy of what was not 
 is written as always, and what was hollow before is not any more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ It does so when so many objects more were made than freed (``gc.get_threshold``)
 the process: on what it imported, on hooks. So a test whose cycles held memory is run again without.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Callable, Iterator

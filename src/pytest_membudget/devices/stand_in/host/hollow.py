@@ -1,7 +1,5 @@
 """Operators on hollow host tensors: their results are hollow too, and large ones are not computed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """The library that tensors' host memory comes from (native/host.c), as Python calls it."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass

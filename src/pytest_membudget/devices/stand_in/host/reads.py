@@ -4,8 +4,6 @@ What was not computed is answered as on the card, and copies of unknown masks, a
 of large tensors that are read as a whole what their memory holds is used, zero as a rule.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable

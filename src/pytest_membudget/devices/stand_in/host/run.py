@@ -1,7 +1,5 @@
 """Host memory during a run: each block's birth and death, with its place and its role."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The shapes of an operator's results on host tensors, without computing them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

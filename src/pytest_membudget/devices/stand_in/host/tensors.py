@@ -1,7 +1,5 @@
 """All that is done about host tensors in a process on the stand-in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Operators whose results' sizes depend on hollow host tensors: of the sizes that they have on the card."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

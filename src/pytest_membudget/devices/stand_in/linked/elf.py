@@ -4,8 +4,6 @@ Sources: System V ABI, "Object Files" and "Dynamic Linking" (gABI 4.1); symbol v
 table: Linux Standard Base Core 5.0, "Symbol Versioning", and binutils 2.40 (include/elf/common.h).
 """
 
-from __future__ import annotations
-
 import struct
 from typing import Final
 

@@ -9,8 +9,6 @@ Architecture Reference Manual for A-profile, C6.2. The instructions for aarch64 
 emulator, and on no machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from struct import Struct, pack

@@ -1,7 +1,5 @@
 """Where ld.so would find the libraries of NVIDIA's that torch needs, if they are installed."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterable, Mapping

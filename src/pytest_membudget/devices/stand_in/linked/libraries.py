@@ -4,8 +4,6 @@ Under each of their sonames torch's libraries find the symbol versions that they
 refuse by name where ours defines none. cuDNN's own library plans convolutions: it stays if it is installed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

@@ -1,7 +1,5 @@
 """Functions of CUDA's driver and of NVML that are looked up by name: by cuDNN, PyTorch and pynvml."""
 
-from __future__ import annotations
-
 import mmap
 import re
 from collections.abc import Iterable, Mapping

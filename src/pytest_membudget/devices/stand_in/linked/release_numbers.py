@@ -5,8 +5,6 @@ Which products cuBLASLt has (aten/src/ATen/native/cuda/ScaledBlas.cpp and CUDABl
 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp), torch 2.11 to 2.15.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -6,8 +6,6 @@ and of gathered objects those of the nearest rank that has run, which is more of
 Where values of a rank that has not run may decide, that one is run, and then this one again.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 from collections import defaultdict, deque

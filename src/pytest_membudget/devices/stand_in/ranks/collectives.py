@@ -1,7 +1,5 @@
 """What a rank's collectives give is written for them, where it is known: the other ranks are not there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

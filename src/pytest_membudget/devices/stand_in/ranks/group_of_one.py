@@ -1,7 +1,5 @@
 """A test without ``gpus`` that forms a process group of one: then it is the only rank of a cluster."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import os

@@ -5,8 +5,6 @@ differ otherwise by the stage of a pipeline they run, by the parameters that an 
 (ZeroRedundancyOptimizer), and by what the user's own code does once it has asked for its rank.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -4,8 +4,6 @@ Ranks run one program, so counters, flags and sizes are mostly identical. The re
 that a report lists reads of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

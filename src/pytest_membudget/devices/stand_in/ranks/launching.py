@@ -1,7 +1,5 @@
 """Where a rank is, and the environment variables that a launcher such as torchrun sets for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The store of a rank that runs alone: what another rank would have put there is taken to be zeros."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What NCCL takes on the rank's card for the process groups that have communicated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

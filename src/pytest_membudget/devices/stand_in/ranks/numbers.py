@@ -1,7 +1,5 @@
 """Numbers of tensors as a rank's collectives ask for them: followed on cards, in memory on the host."""
 
-from __future__ import annotations
-
 import torch
 
 from ..values.card_storages import Scalar

@@ -3,8 +3,6 @@
 torch sends them as tensors of bytes, whose sizes and contents it reads: nobody would know them.
 """
 
-from __future__ import annotations
-
 import sys
 from types import FrameType
 from typing import Any

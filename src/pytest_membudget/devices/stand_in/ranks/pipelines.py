@@ -1,7 +1,5 @@
 """Pipeline stages: what they ask the stages of other ranks before the first step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ On cards they are PyTorch's own of NCCL, over the stand-in's NCCL, which moves n
 copies and events are PyTorch's. What gloo would serve on the host is answered by the fake process group.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from typing import Any

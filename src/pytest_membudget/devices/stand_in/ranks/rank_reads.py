@@ -1,7 +1,5 @@
 """Where the user's code asks which rank it is: from there on ranks may do different things."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import linecache

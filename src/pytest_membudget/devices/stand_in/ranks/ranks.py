@@ -1,7 +1,5 @@
 """StandInRanks: runs a test as one rank of many on the stand-in, with torch.distributed working."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ after: here it looks before buckets are made anew, or, in the variant ``LATE_WAT
 Both were measured (docs/accuracy.md).
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from typing import Any

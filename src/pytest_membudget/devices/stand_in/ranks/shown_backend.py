@@ -1,7 +1,5 @@
 """The backend that ``get_backend`` names, which need not be all that serves a process group."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 #: What serves the launcher's group, estimated and measured: the host's tensors too, as FSDP2 needs with its

@@ -1,7 +1,5 @@
 """The private parts of torch that ranks on the stand-in rest on, by name and by what they are for."""
 
-from __future__ import annotations
-
 #: (module, attribute path, what it is for)
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.library", "get_kernel", "PyTorch's own collectives, called from the functions around them"),

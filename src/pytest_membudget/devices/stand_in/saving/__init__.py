@@ -4,8 +4,6 @@ Each format's writer and reader is replaced at its public entry; what is known (
 written as it is. Files are read back with their shapes, and neither cost time nor cause a caveat.
 """
 
-from __future__ import annotations
-
 from ..values.following import Following
 from .distributed_files import install_distributed
 from .old_files import install_old_files

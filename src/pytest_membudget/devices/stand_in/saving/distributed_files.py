@@ -1,7 +1,5 @@
 """Files of ``torch.distributed.checkpoint``: one of ``torch.save``'s after another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final

@@ -4,8 +4,6 @@ A hole is neither written nor stored, nor read back. Values that nobody knows ar
 loaded; all else (steps, settings, tokens) is what was saved.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 In a file an unknown storage's number is one that another torch refuses: nothing else there says so.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Callable

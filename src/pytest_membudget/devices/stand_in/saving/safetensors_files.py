@@ -4,8 +4,6 @@ The library reads such a file as any other; it maps files, so that a hole takes 
 Until 0.7 it makes bytes of all tensors, which are written as they are.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 from collections.abc import Mapping

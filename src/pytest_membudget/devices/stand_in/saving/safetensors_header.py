@@ -5,8 +5,6 @@ header has spaces (safetensors/src/tensor.rs, ``prepare``; 0.8). Its marks are a
 tensor: metadata are the user's, and any reader of JSON takes a tab for a space.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path

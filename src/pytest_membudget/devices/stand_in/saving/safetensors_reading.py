@@ -4,8 +4,6 @@ Large tensors on their way to a card are not read. Since 0.8 the library copies 
 (bindings/python/src/lib.rs, ``get_tensor_pinned_cuda``), and the stand-in's runtime makes no large copies.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from pathlib import Path

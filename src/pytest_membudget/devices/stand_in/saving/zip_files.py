@@ -3,8 +3,6 @@
 The record that a hole is for is ``torch.serialization.skip_data``'s.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any, Final

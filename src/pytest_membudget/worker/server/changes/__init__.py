@@ -5,8 +5,6 @@ it has found to replace: where it found nothing, it was not applicable. ``table`
 user would write for each is in ``results.advice``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

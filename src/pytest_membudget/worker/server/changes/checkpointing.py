@@ -1,7 +1,5 @@
 """Activation checkpointing of a model's repeated blocks."""
 
-from __future__ import annotations
-
 import functools
 import weakref
 from collections import Counter

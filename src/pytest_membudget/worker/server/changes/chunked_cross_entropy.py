@@ -1,7 +1,5 @@
 """The cross entropy of a language model's head by chunks of tokens, from outside of the model."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes of optimizers: Adam's states in 8 bits, other options of torch.optim's, the step in backward."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The changes by name, and the run of a test with one of them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace

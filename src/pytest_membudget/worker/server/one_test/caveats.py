@@ -1,7 +1,5 @@
 """Records what a test did that makes its figure incomplete or dependent on assumptions."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

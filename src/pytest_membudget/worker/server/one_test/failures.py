@@ -1,7 +1,5 @@
 """Makes the answer for a test that raised: skipped, out of memory, or an error with what to write."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 import os

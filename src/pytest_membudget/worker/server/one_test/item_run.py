@@ -1,7 +1,5 @@
 """Runs one test on a worker's device: setup, call and teardown by pytest's runner, then its answer."""
 
-from __future__ import annotations
-
 import gc
 import math
 import os

@@ -1,7 +1,5 @@
 """Tests that start one process per rank, by PyTorch's means: our ranks run the body, and start none."""
 
-from __future__ import annotations
-
 import sys
 import unittest
 from collections.abc import Callable, Sequence

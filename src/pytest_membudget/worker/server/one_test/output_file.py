@@ -1,7 +1,5 @@
 """The output of a test, stdout and stderr, kept in a file for messages of failures."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile
