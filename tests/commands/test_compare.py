@@ -98,13 +98,6 @@ def test_compare_lists_tests_that_are_skipped_now(printed, raw, row):
     )
 
 
-@pytest.mark.parametrize("command", ["report", "compare"])
-def test_a_report_that_is_none_has_status_2(printed, raw, row, command):
-    broken = raw(row(verdict="fine"))
-
-    printed(command, *([broken] * (1 if command == "report" else 2)), status=2)
-
-
 @pytest.fixture
 def complaint(capsys):
     """``complaint(a, b)`` is what ``membudget compare a b`` says, on one line."""

@@ -36,11 +36,6 @@ def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, cap
     assert message in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_used_has_status_2(tmp_path, capsys):
-    assert main(["report", str(tmp_path / "none.json"), "--format=gitlab"]) == 2
-    assert capsys.readouterr().err.split()[0] == "membudget:"
-
-
 def test_the_module_form_and_the_version():
     run = subprocess.run(
         [sys.executable, "-m", "pytest_membudget", "--version"],

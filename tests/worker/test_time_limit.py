@@ -133,18 +133,6 @@ def test_other_processes_do_not_count(start):
     assert processor_seconds(os.getpid()) > processor_seconds(waiting)
 
 
-def test_a_watch_looks_at_its_process(start):
-    pid = start("import time\ntime.sleep(60)")
-    watch = Watch(pid, 0.5)
-    deadline = time.monotonic() + 30
-
-    while (found := watch.look()) is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-    assert found is not None
-    assert found.is_waiting
-
-
 def test_what_is_said_of_it():
     limit = "the time limit is [tool.membudget] timeout, in seconds"
     assert Overrun(300, 300).text() == (f"it did not finish within 300 s of processor time ({limit})")
