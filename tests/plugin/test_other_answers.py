@@ -117,6 +117,28 @@ LARGEST = {
         256, "first = numbers().argmax().item()\nsecond = numbers().argmax().item()\ntake_if(first != second)"
     ),
     "a_large_token": (256, "take_if(torch.randn(8, 1024, device='cuda').argmax(-1)[0].item() > 512)"),
+    "one_of_four": (256, "[take, take, lambda _: take(256), take][numbers()[:4].argmax().item()](1)"),
+    "the_place_in_an_order": (256, "take_if(numbers().sort().indices[0].item() > 700)"),
+    "the_place_between_others": (
+        256, "take_if(torch.searchsorted(torch.arange(1e3, device='cuda'), numbers()[0]).item() > 700)"
+    ),
+    "a_sampled_token": (
+        256, "take_if(torch.multinomial(torch.softmax(numbers(), 0), 1).item() in range(700, 1020))"
+    ),
+    "tokens_together": (
+        256, "take_if(torch.stack([numbers().argmax() for _ in range(4)]).tolist()[0] > 700)"
+    ),
+    "the_largest_place_of_the_host": (256, "take_if(numbers().cpu().argmax() > 700)"),
+    "how_many_are_right": (
+        256,
+        "guesses = torch.randn(64, 8, device='cuda').argmax(-1)\n"
+        "take_if((guesses == torch.zeros_like(guesses)).float().mean().item() > 0.9)",
+    ),
+    "how_many_agree": (
+        256,
+        "first, second = (torch.randn(64, 8, device='cuda').argmax(-1) for _ in range(2))\n"
+        "take_if((first == second).sum().item() < 9)",
+    ),
     "the_first_of_options": (256, "take_if(int(numbers().topk(4).indices.cpu()[1]) == 0)"),
     "the_last_of_two": (256, "take_if(torch.randn(8, 2, device='cuda').max(1).indices.tolist()[3] < 1)"),
     "lengths_that_differ": (

@@ -85,10 +85,13 @@ def _permutation(
 
 
 def _sample(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+    options, count = args[0].shape[-1], args[1]
+    first = VARIANT.draw_option(options)
     if len(args) > 2 and args[2]:  # with replacement
-        known.note(result, 0 if not VARIANT.number else args[0].shape[-1] - 1, assumed=True)
+        known.note(result, first, assumed=True)
     else:
-        known.keep(result, torch.arange(args[1]).expand(tuple(result.shape)).contiguous(), assumed=True)
+        sample = (torch.arange(count) + first).remainder_(max(options, 1))
+        known.keep(result, sample.expand(tuple(result.shape)).contiguous(), assumed=True)
 
 
 def _note_within(known: KnownValues, result: torch.Tensor, low: int, high: int | None) -> None:

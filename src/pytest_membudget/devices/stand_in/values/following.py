@@ -17,7 +17,6 @@ from .known_shapes import Shape
 from .known_values import KnownValues
 from .plans import Plan
 from .reads import Reads
-from .routing import Chosen
 from .unknown_shapes import UnknownShapes
 
 
@@ -57,7 +56,7 @@ class Following:
             return False
         if self._supposed_keys or plan.needed is None:
             return True
-        if plan.counts and (self._counted_keys or self._chosen_keys or args[0].dtype is torch.bool):
+        if plan.counts and (self._counted_keys or self._chosen_keys or _is_mask(args[0])):
             return True
         if self._given.value:
             self._memory.forget_given()
@@ -88,9 +87,9 @@ class Following:
                 self.supposed.learn(lesson, plan.operator, args, kwargs, result)
             lesson(self.known, args, kwargs, result)
             if plan.chooses:
-                chosen = Chosen(plan.operator, args, kwargs, result)
-                self.shapes.see_choice(plan.operator, chosen)
-                self.reads.see_choice(chosen.tensor, chosen.options)
+                self.shapes.see_choice(plan.operator, args, kwargs, result)
+            if plan.has_options:
+                self.reads.see_choice(plan.operator, args, kwargs, result)
             elif plan.counts:
                 self.reads.see_count(plan.operator, args, result)
 
@@ -124,3 +123,7 @@ class Following:
             return None
         with torch._C.DisableTorchFunction():
             return self.shapes.of(plan.operator, plan.shape_rule, args, kwargs)
+
+
+def _is_mask(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype is torch.bool

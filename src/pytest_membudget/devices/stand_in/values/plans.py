@@ -9,6 +9,7 @@ import torch
 
 from ...real.kernels import tensor_positions
 from .known_shapes import shape_rule_of
+from .options import has_options
 from .out_lessons import lesson_with_out
 from .reads import COUNTS, READS
 from .routing import is_choice
@@ -23,7 +24,8 @@ class Plan:
     """What values have to do with an operator, found out once."""
 
     __slots__ = (
-        "chooses", "counts", "lesson", "needed", "operator", "reads", "shape_rule", "tensor_positions",
+        "chooses", "counts", "has_options", "lesson", "needed", "operator", "reads", "shape_rule",
+        "tensor_positions",
     )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
@@ -33,12 +35,13 @@ class Plan:
         self.reads = operator in READS
         self.shape_rule = shape_rule_of(self.operator)
         self.chooses = is_choice(self.operator)
+        self.has_options = has_options(self.operator)
         self.counts = self.operator in COUNTS
         #: the arguments with a position of which something must be known, or nothing is to be noted
         self.needed = self._needed(operator)
 
     def _needed(self, operator: Any) -> slice | None:
-        if self.chooses or not getattr(self.lesson, "needs_known", False):
+        if self.has_options or not getattr(self.lesson, "needs_known", False):
             return None
         if not getattr(self.lesson, "needs_first", False):
             return slice(None)

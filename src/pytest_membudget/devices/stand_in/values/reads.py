@@ -16,6 +16,7 @@ from ....units import times_text
 from .card_storages import Scalar
 from .known_values import KnownValues, plausible
 from .on_host import NotKnown, OnHost
+from .options import choice_of, options_of
 from .shape_bounds import trues
 from .supposed_values import SupposedValues
 from .variants import VARIANT
@@ -31,9 +32,12 @@ _COUNTS_TRUES = frozenset({
 })  # fmt: skip
 _SUMS = frozenset({aten.sum.default, aten.sum.dim_IntList})
 
+_JOINS = frozenset({aten.cat.default, aten.stack.default})
+
 #: Those, and what a count is after them still a count: the same one, or counts together.
 COUNTS = _COUNTS_TRUES | {
     aten._to_copy.default, aten.clone.default, aten.copy_.default, aten.max.default, aten.amax.default,
+    *_JOINS,
 }  # fmt: skip
 
 
@@ -129,14 +133,20 @@ class Reads:
         """Of the storages with counts, and with choices, as their keys: always the same objects."""
         return self._counts.keys, self._options.keys
 
-    def see_choice(self, tensor: torch.Tensor, options: int) -> None:
-        """``tensor`` holds which of so many ``options`` were chosen."""
-        if not self._known.knows(tensor):
-            self._options.note(tensor, options)
+    def see_choice(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """``operator`` has chosen among options."""
+        choice = choice_of(operator, result)
+        if not self._known.knows(choice):
+            self._options.note(choice, options_of(operator, args, kwargs))
 
     def see_count(self, operator: Any, args: Sequence[Any], result: torch.Tensor) -> None:
         """``operator``, one of ``COUNTS``, ran: of a mask, of counts or of choices."""
         source = args[1] if operator is aten.copy_.default else args[0]
+        if operator in _JOINS:
+            options = [self._options.number(one) or 0 for one in source]
+            if all(options):
+                self._options.note(result, max(options, default=0))
+            return
         if operator in _COUNTS_TRUES and source.dtype is torch.bool:
             if result.numel() and not self._known.knows(result):
                 self._counts.note(result, trues(source.numel() // result.numel())[0])
@@ -237,6 +247,9 @@ class Reads:
         if len(given) == 1:
             return made.view(()).expand(tuple(tensor.shape)), kind
         made = made.repeat(-(-tensor.numel() // len(given)))[: tensor.numel()]
+        if tensor.is_floating_point():
+            # a further one: the largest or the least is at the end
+            made[-1] = torch.tensor(2 * given[-1] - given[-2], device="cpu")
         return made.view(tuple(tensor.shape)), kind
 
     def _any(

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ....assumptions import assumed
-from ...real.kernels import argument
+from .options import choice_of, dimension_of, options_of
 from .variants import VARIANT
 
 aten = torch.ops.aten
@@ -23,15 +23,10 @@ _MOST_OPTIONS = 1024
 #: Larger choices are not followed: 524,288 tokens with 8 experts each.
 _MOST_CHOSEN = 2**22
 
-#: Operators that choose along one dimension: its position among their arguments, and which of their
-#: results is the choice (None: the only one).
-_CHOOSE: Mapping[Any, tuple[int, int | None]] = {
-    aten.topk.default: (2, 1),
-    aten.max.dim: (1, 1),
-    aten.min.dim: (1, 1),
-    aten.argmax.default: (1, None),
-    aten.argmin.default: (1, None),
-}
+#: Operators that choose experts.
+_CHOOSE = frozenset({
+    aten.topk.default, aten.max.dim, aten.min.dim, aten.argmax.default, aten.argmin.default
+})  # fmt: skip
 
 #: Whether an operator chooses.
 is_choice: Callable[[Any], bool] = _CHOOSE.__contains__
@@ -41,27 +36,23 @@ class Chosen:
     """What a call of an operator that chooses is taken to have chosen."""
 
     def __init__(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
-        position, which = _CHOOSE[operator]
         source = args[0]
-        default = -1 if operator is aten.topk.default else None
-        dim = argument(args, kwargs, position, "dim", default)
         #: the tensor that holds the choice
-        self.tensor: torch.Tensor = result if which is None else result[which]
-        self._dim = None if dim is None or not source.dim() else dim % source.dim()
-        #: among how many it was chosen
-        self.options = source.numel() if self._dim is None else source.shape[self._dim]
-        self._rows = source.numel() // max(self.options, 1)
+        self.tensor = choice_of(operator, result)
+        self._dim = dimension_of(operator, args, kwargs)
+        self._options = options_of(operator, args, kwargs)
+        self._rows = source.numel() // max(self._options, 1)
         self._count = self.tensor.numel() // max(self._rows, 1)
         self._how: str | float = assumed("routing") or ("balanced" if VARIANT.is_least else "worst")
 
     @property
     def is_followed(self) -> bool:
         """Whether it is small enough, and a choice at all."""
-        return self._count <= self.options <= _MOST_OPTIONS and 0 < self.tensor.numel() <= _MOST_CHOSEN
+        return self._count <= self._options <= _MOST_OPTIONS and 0 < self.tensor.numel() <= _MOST_CHOSEN
 
     def values(self) -> torch.Tensor:
         """The choice, of the result's shape, on the host."""
-        numbers = chosen(self._rows, self.options, self._count, self._how)
+        numbers = chosen(self._rows, self._options, self._count, self._how)
         shape = tuple(self.tensor.shape)
         if self._dim is None or len(shape) <= self._dim or self._count == 1:
             return numbers.reshape(shape)
@@ -70,7 +61,7 @@ class Chosen:
 
     def what(self) -> str:
         """What is chosen, for the report."""
-        return f"{self._count} of {self.options}"
+        return f"{self._count} of {self._options}"
 
     def taken(self) -> str:
         """What that is taken to be, for the report."""
@@ -78,7 +69,7 @@ class Chosen:
         if self._how == "balanced":
             return "each as often as any other, by assume()"
         if self._how == "worst":
-            few = f"{spread_rows(self._rows, self.options, self._count)} of {self._rows}"
+            few = f"{spread_rows(self._rows, self._options, self._count)} of {self._rows}"
             return (
                 f"{first} in all rows but {few}, which choose the others: the worst case "
                 "(pytest_membudget.assume(routing=...) changes that)"

@@ -71,8 +71,9 @@ class UnknownShapes:
         self._list(torch.ops.aten._nested_tensor_from_mask.default, taken)
         return (torch.arange(shape[1], device="cpu") < length).expand(shape)
 
-    def see_choice(self, operator: Any, choice: Chosen) -> None:
+    def see_choice(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
         """``operator`` has chosen: by data that nobody knows, if its result is not known."""
+        choice = Chosen(operator, args, kwargs, result)
         if choice.is_followed and not self._known.knows(choice.tensor):
             what = f"chooses {choice.what()} by unknown data with {operator}, and sizes follow"
             self.supposed.choose(choice.tensor, choice.values(), Choice(self._place(), what, choice.taken()))

@@ -32,7 +32,8 @@ _OTHER_WHOLE: Final = 4
 #: Of so many lines, or values that are read at once, no two have the same.
 _DIFFERENT: Final = 5
 _LARGE_WHOLE: Final = 200
-#: The same of options: so many below their number, as the last tokens of a vocabulary may be ends.
+#: So many options are a vocabulary's tokens, of which one of the last may end a sequence.
+_VOCABULARY: Final = 1000
 _BELOW_ENDS: Final = 8
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
@@ -105,7 +106,7 @@ class Variant:
     def _other_whole(self, dtype: torch.dtype, step: int, options: int | None) -> int:
         """``step``: from line to line up, in a list down: of that no larger ones, which may be places."""
         if options is not None:
-            return ((options - _BELOW_ENDS if self.is_least else _OTHER_WHOLE) + step) % max(options, 1)
+            return ((_last(options) if self.is_least else options // 2) + step) % max(options, 1)
         return min((_LARGE_WHOLE if self.is_least else _OTHER_WHOLE) + step, torch.iinfo(dtype).max)
 
     def _leaves(self, reads: int) -> bool:
@@ -119,6 +120,10 @@ class Variant:
     def is_least(self) -> bool:
         """Whether sizes that nobody knows are the least that they may be, not the largest."""
         return self.number > 1
+
+    def draw_option(self, options: int) -> int:
+        """Which of so many options was drawn: the first, or one of the last."""
+        return _last(options) if self.number else 0
 
     def counts(self, most: int, values: int) -> list[Scalar]:
         """So many ``values`` read at once, which repeat what is given: ``most``, or different ones."""
@@ -137,6 +142,10 @@ class Variant:
         """A number from 0 on and below 1."""
         self.drew_unit = True
         return (0.5, 0.0, _ALMOST_ONE)[self.number]
+
+
+def _last(options: int) -> int:
+    return options - (1 if options < _VOCABULARY else _BELOW_ENDS)
 
 
 def _odd(dtype: torch.dtype, before: int, options: int | None) -> Scalar:
