@@ -55,6 +55,14 @@ LIBRARIES = {
         method: {kind: qlora, rank: 8, targets: [q_proj, v_proj]}
         grid: {method.base: [nf4, nf4-double]}
 """,
+    ("torchtitan",): """
+      - name: experts
+        implementation: torchtitan
+        model: {torchtitan: deepseek_v3/debugmodel}
+        gpus: 16
+        expert_parallel_degree: 4
+        precision: {parameters: fp32, compute: bf16}
+""",
 }
 
 
@@ -136,6 +144,17 @@ def test_a_base_of_4_bits(parts, base, scales):
 
     assert parts(f"qlora[base={base}]")["frozen_parameters"] == stored + 2 * (2 * 1024 * 256 + NORMS)
     assert parts(f"qlora[base={base}]")["optimizer_states"] == 8 * ADAPTERS
+
+
+def test_experts_are_shared_out(parts):
+    """torchtitan 0.2.2's debugmodel: 6 layers of 256, 16 heads, latent attention; 5 with 8 experts of 256."""
+    attention = 256 * 16 * 192 + 256 * (512 + 64) + 512 + 512 * 16 * 256 + 16 * 128 * 256 + 2 * 256
+    experts = 3 * 8 * 256 * 256 + 3 * 256 * 512 + 16 * 256  # a row of the router on half of the ranks
+    whole = 2 * 2048 * 256 + 6 * attention + 3 * 256 * 1024 + 5 * experts + 256
+    tensors = 3 + 6 * 7 + 3 + 5 * 7  # each with a count of its steps
+
+    assert parts("experts")["parameters"] == 4 * whole / 16
+    assert parts("experts")["optimizer_states"] == 8 * whole / 16 + 4 * tensors
 
 
 def test_a_teacher_is_frozen(parts):

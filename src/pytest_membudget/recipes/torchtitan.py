@@ -10,6 +10,7 @@ from torchtitan.components.dataloader import BaseDataLoader
 from torchtitan.config import ConfigManager
 from torchtitan.train import Trainer
 
+from ..assumptions import assume
 from ..scenarios.job import Job
 from .program import MICRO_BATCHES, STEPS, job_of_program
 
@@ -42,7 +43,8 @@ def run(job: Job) -> None:
     with tempfile.TemporaryDirectory(prefix="membudget-") as folder:
         config = ConfigManager().parse_args(arguments(job, name or "llama3", flavor, folder))
         _replace_data()
-        Trainer(config).train()
+        with assume(routing="balanced"):
+            Trainer(config).train()
 
 
 def _replace_data() -> None:
@@ -100,7 +102,6 @@ def arguments(job: Job, name: str, flavor: str, folder: str) -> list[str]:
     flags = {
         "training.enable_cpu_offload": "parameters" in job.offload,
         "compile.enable": job.compiled,
-        "debug.moe_force_load_balance": True,
     }
     words = [word for option, value in options.items() for word in (f"--{option}", str(value))]
     return [*words, *(f"--{flag}" for flag, is_set in flags.items() if is_set)]
