@@ -9,8 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_membudget.allocator.block_map import UNDOING, BlockMap
+from pytest_membudget.allocator.block_map import BlockMap
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+
+#: Events of segments, as histories call them, by the one that undoes each.
+_UNDOING: Final = {
+    "segment_alloc": "segment_free",
+    "segment_map": "segment_unmap",
+    "segment_free": "segment_alloc",
+    "segment_unmap": "segment_map",
+}
 
 ACTIVE_ALLOCATED: Final = "active_allocated"
 """In use. The states are spelled as ``torch.cuda.memory._snapshot`` spells them."""
@@ -66,15 +74,15 @@ def start_of(history: RecordedHistory) -> Start:
     Exact, but for up to 1 MiB behind a large block that was allocated before the first event and freed
     after it: whether that was part of the block may not be known, and it is then taken to be free.
     """
-    grown = next((event.action for event in history.events if event.action in UNDOING), "")
+    grown = next((event.action for event in history.events if event.action in _UNDOING), "")
     expandable = grown == "segment_map" if grown else history.settings.expandable_segments
     memory = BlockMap(history.settings)
     for segment in history.segments:
         action = "segment_map" if segment.is_expandable else "segment_alloc"
         memory.change(action, segment.address, segment.size_bytes)
     for event in reversed(history.events):
-        if event.action in UNDOING:
-            memory.change(UNDOING[event.action], event.address, event.size_bytes)
+        if event.action in _UNDOING:
+            memory.change(_UNDOING[event.action], event.address, event.size_bytes)
     memory.is_expandable = expandable
     reserved = tuple((start, end - start) for start, end in memory.free_stretches())
     return Start(memory, tuple(_placed(memory, _blocks_before(history))), reserved)

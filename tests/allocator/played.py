@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from benchmarks.recorded_history import ACTIVE_ALLOCATED, INACTIVE, start_of
-from pytest_membudget.allocator.block_map import UNDOING
+from pytest_membudget.allocator.block_map import OF_SEGMENTS
 
 
 @dataclass
@@ -44,7 +44,7 @@ def play(history):
         elif event.action == "free_completed":
             memory.free(event.address)
             del played.blocks[event.address]
-        elif event.action in UNDOING:
+        elif event.action in OF_SEGMENTS:
             played.count(0, memory.change(event.action, event.address, event.size_bytes))
     return played
 

@@ -6,7 +6,7 @@ FILES = {
     "conftest.py": """
         import sys
 
-        HEAVY = ("torch", "yaml", "tabulate", "numpy")
+        HEAVY = ("torch", "yaml", "numpy")
 
         def pytest_sessionfinish(session):
             print("heavy:", [name for name in HEAVY if name in sys.modules])

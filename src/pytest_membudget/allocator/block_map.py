@@ -19,14 +19,9 @@ SMALL_BYTES: Final = 1 * MIB
 
 _NO_LIMIT_BYTES = 2**64
 
-#: Events of segments, as histories call them, by the one that undoes each.
-UNDOING: Final = {
-    "segment_alloc": "segment_free",
-    "segment_map": "segment_unmap",
-    "segment_free": "segment_alloc",
-    "segment_unmap": "segment_map",
-}
+#: Events of segments, as histories call them: what reserves memory, and all.
 _GROWING: Final = ("segment_alloc", "segment_map")
+OF_SEGMENTS: Final = (*_GROWING, "segment_free", "segment_unmap")
 
 
 class BlockMap:

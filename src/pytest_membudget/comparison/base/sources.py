@@ -29,7 +29,7 @@ _SUFFIX = ".json"
 _FOREIGN_IMPORTS = "pytest_membudget.comparison.base.foreign_imports"
 PREFIX: Final = "python:"
 #: What an estimate imports, and the one distribution with another name: those of pyproject.toml.
-_NEEDED: Final = ("torch", "pytest", "pluggy", "tabulate", "filelock", "yaml")
+_NEEDED: Final = ("torch", "pytest", "pluggy", "filelock", "yaml")
 _DISTRIBUTIONS: Final = {"yaml": "pyyaml"}
 _OLDEST: Final = (3, 10)
 #: Seconds for an interpreter to answer.

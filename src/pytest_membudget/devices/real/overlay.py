@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ... import components
-from ...allocator.block_map import UNDOING, BlockMap
+from ...allocator.block_map import OF_SEGMENTS, BlockMap
 from ...allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
@@ -55,7 +55,7 @@ class _Played:
                 self.ledger.died(address)
         elif action == "free_completed":
             self._memory.free(address)
-        elif action in UNDOING:
+        elif action in OF_SEGMENTS:
             self.ledger.reserve(address, self._memory.change(action, address, event.size_bytes))
 
     def _move_to(self, state: int) -> None:
