@@ -134,6 +134,15 @@ LARGEST = {
         "guesses = torch.randn(64, 8, device='cuda').argmax(-1)\n"
         "take_if((guesses == torch.zeros_like(guesses)).float().mean().item() > 0.9)",
     ),
+    "how_many_are_right_on_the_host": (
+        256,
+        "labels = torch.randint(0, 8, (64,))\n"
+        "guesses = torch.randn(64, 8, device='cuda').argmax(-1).cpu()\n"
+        "take_if((guesses == labels).float().mean().item() > 0.9)",
+    ),
+    "kinds_of_tokens": (
+        8 * 32, "kept = [take(32) for _ in {*torch.randn(64, 8, device='cuda').argmax(-1).tolist()}]"
+    ),
     "how_many_agree": (
         256,
         "first, second = (torch.randn(64, 8, device='cuda').argmax(-1) for _ in range(2))\n"
@@ -172,6 +181,7 @@ AGREED = {
         "for guess, label in zip(torch.randn(8, 256, device='cuda').argmax(-1).tolist(), range(8)):\n"
         "    confusion[guess, label] += 1\ntake(8)",
     ),
+    "places_that_differ": (8, "kept = [take(1) for _ in {*numbers().topk(8).indices.tolist()}]"),
     "training": (
         None,
         """\

@@ -12,7 +12,9 @@ from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
 from ...real.kernels import argument, kernel_of, operator_of, taking_numbers, written_arguments
 from ..values.following import Following
+from ..values.supposed_values import COMPARES
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
+from .memory import Hollow
 from .reads import READS, HostReads
 from .shapes import host_tensors, result_shapes
 from .unknown_sizes import UnknownSizes, is_sized_by_data
@@ -112,6 +114,7 @@ class HollowTensors:
         count = self._memory.hollow_blocks
         written = written_arguments(operator)
         writes_out, scales = _writes_out(operator._schema), operator in _SCALING
+        compares = operator in COMPARES
 
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
             if scales and self._is_scaled_zero(target := kwargs.get("out", args[0]), args):
@@ -121,6 +124,8 @@ class HollowTensors:
             reason = self._reason((args, kwargs))
             if not reason:
                 return compute(keys, *args, **kwargs)
+            if compares and self._is_one_known(*args[:2]):
+                reason = Hollow.UNKNOWN
             targets = [argument(args, kwargs, index, name) for index, name in written]
             if writes_out and not _fit(operator, targets, args):  # they may have to be resized
                 results = compute(keys, *args, **kwargs)
@@ -132,6 +137,11 @@ class HollowTensors:
             return results
 
         return run
+
+    def _is_one_known(self, first: torch.Tensor, second: torch.Tensor) -> bool:
+        """Whether one of two is known, as labels are, of which nobody knows how many the other has."""
+        known = [not self._reads.hollow(tensor) for tensor in (first, second)]
+        return first.shape == second.shape and first.numel() > 1 and any(known)
 
     def _is_scaled_zero(self, tensor: torch.Tensor, args: Sequence[Any]) -> bool:
         """Whether ``tensor``, one of two ``args``, is large, zero, and stays so, as new states do."""

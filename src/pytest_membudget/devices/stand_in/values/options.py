@@ -28,6 +28,9 @@ _ALONG: Mapping[Any, tuple[int, int | None, int | None]] = {
 #: Those that find a place between others: their position among the arguments.
 _BETWEEN: Mapping[Any, int] = {aten.searchsorted.Tensor: 0, aten.bucketize.Tensor: 1}
 
+#: Those that choose several in a row, of which no two are the same.
+ARE_DIFFERENT = frozenset({aten.topk.default, aten.sort.default, aten.sort.stable})
+
 #: Whether an operator gives such numbers.
 has_options: Callable[[Any], bool] = {*_ALONG, *_BETWEEN}.__contains__
 

@@ -16,7 +16,7 @@ from ....units import times_text
 from .card_storages import Scalar
 from .known_values import KnownValues, plausible
 from .on_host import NotKnown, OnHost
-from .options import choice_of, options_of
+from .options import ARE_DIFFERENT, choice_of, options_of
 from .shape_bounds import trues
 from .supposed_values import SupposedValues
 from .variants import VARIANT
@@ -115,7 +115,8 @@ class Reads:
         self.last_line = ""
         #: of masks that nobody knows; not known to operators, which would loop until none are left
         self._counts = _Numbers(known.storages)
-        #: among how many a choice was made that nobody knows: its numbers are below that
+        #: among how many a choice was made that nobody knows: its numbers are below that; where those of a
+        #: row are different, the same below zero
         self._options = _Numbers(known.storages)
 
     def forget_at(self, key: int) -> None:
@@ -137,13 +138,14 @@ class Reads:
         """``operator`` has chosen among options."""
         choice = choice_of(operator, result)
         if not self._known.knows(choice):
-            self._options.note(choice, options_of(operator, args, kwargs))
+            options = options_of(operator, args, kwargs)
+            self._options.note(choice, -options if operator in ARE_DIFFERENT else options)
 
     def see_count(self, operator: Any, args: Sequence[Any], result: torch.Tensor) -> None:
         """``operator``, one of ``COUNTS``, ran: of a mask, of counts or of choices."""
         source = args[1] if operator is aten.copy_.default else args[0]
         if operator in _JOINS:
-            options = [self._options.number(one) or 0 for one in source]
+            options = [abs(self._options.number(one) or 0) for one in source]
             if all(options):
                 self._options.note(result, max(options, default=0))
             return
@@ -261,7 +263,9 @@ class Reads:
             return [given], GIVEN
         line = self._line()
         self._see_truths(dtype, count)
-        return VARIANT.answers(dtype, value, line, count, options), None
+        if options is not None:
+            return VARIANT.options(line, count, options), None
+        return VARIANT.answers(dtype, value, line, count), None
 
     def _see_truths(self, dtype: torch.dtype, count: int) -> None:
         if dtype is torch.bool:

@@ -33,7 +33,7 @@ _COUNT = frozenset({
 _SCATTERS = frozenset({aten.scatter.src, aten.scatter_.src})
 
 #: Operators that compare: what is chosen with as many labels, of which nobody knows how many agree.
-_COMPARES = frozenset({aten.eq.Tensor, aten.ne.Tensor})
+COMPARES = frozenset({aten.eq.Tensor, aten.ne.Tensor})
 
 #: A mask that nobody knows leaves at most all that the other one has.
 _BOTH = frozenset({aten.bitwise_and.Tensor, aten.logical_and.default})
@@ -99,7 +99,7 @@ class SupposedValues(KnownValues):
         result: Any,
     ) -> None:
         """``operator`` ran on something supposed, and ``lesson`` is what it does to values."""
-        if operator in _COMPARES and args[0].shape == args[1].shape and args[0].numel() > 1:
+        if operator in COMPARES and args[0].shape == args[1].shape and args[0].numel() > 1:
             return
         found = [*tensors_in((*args, *kwargs.values()))]
         keys = [self.storages.key(one) for one in found if self._own(one) is not None]

@@ -75,27 +75,43 @@ class Variant:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
         return self.answers(dtype, plausible, line, 1)[0]
 
-    def answers(
-        self, dtype: torch.dtype, plausible: Scalar, line: str, count: int, options: int | None = None
-    ) -> list[Scalar]:
-        """The same for a read of ``count`` values, which repeat what is given.
+    def answers(self, dtype: torch.dtype, plausible: Scalar, line: str, count: int) -> list[Scalar]:
+        """The same for a read of ``count`` values, which repeat what is given."""
+        if not self._turns(line):
+            return [plausible]
+        place = self._place(line)
+        if self._is_odd and dtype is not torch.bool:
+            return [_odd(dtype, self._asked[line] - 1)]
+        indices = range(min(count, _DIFFERENT))
+        if _is_whole(dtype) and dtype is not torch.bool:
+            return [self._other_whole(dtype, place % _DIFFERENT - index) for index in indices]
+        return [self._other(dtype, plausible, self._asked[line] + place + index) for index in indices]
 
-        ``options``: they are whole numbers from 0 on and below it; None where that is not known.
-        """
+    def options(self, line: str, count: int, options: int) -> list[Scalar]:
+        """The same for which of ``options`` were chosen; below zero, they are different."""
+        most, different = max(abs(options), 1), options < 0
+        turns = self._turns(line)
+        if not turns:
+            first = 1
+        elif self._is_odd:
+            first = (most - 1) * ((self._asked[line] - 1) % 2)
+        else:
+            first = (_last(most) if self.is_least else most // 2) + self._place(line) % _DIFFERENT
+        several = different or (turns and not self._is_odd)
+        return [(first - index) % most for index in range(min(count, most) if several else 1)]
+
+    def _turns(self, line: str) -> bool:
+        """Whether the next answer at ``line`` is another than is plausible."""
         self._asked[line] += 1
         turns = (self.number > 0 or self._is_odd) and not self._steady & {line, EVERYWHERE}
         if self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE):
             self.ended[line] = self.ended[line] or self._asked[line] - 1
             turns = not turns
-        if not turns:
-            return [plausible if options != 1 else 0]
-        place = self._lines.setdefault(line, len(self._lines))
-        if self._is_odd and dtype is not torch.bool:
-            return [_odd(dtype, self._asked[line] - 1, options)]
-        indices = range(min(count, _DIFFERENT))
-        if _is_whole(dtype) and dtype is not torch.bool:
-            return [self._other_whole(dtype, place % _DIFFERENT - index, options) for index in indices]
-        return [self._other(dtype, plausible, self._asked[line] + place + index) for index in indices]
+        return turns
+
+    def _place(self, line: str) -> int:
+        """Of ``line`` among those that were given other answers: by it two have different ones."""
+        return self._lines.setdefault(line, len(self._lines))
 
     def _other(self, dtype: torch.dtype, plausible: Scalar, reads: int) -> Scalar:
         if dtype is torch.bool:
@@ -103,10 +119,8 @@ class Variant:
         # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
         return _LARGE + reads if self.is_least else _SMALL / reads
 
-    def _other_whole(self, dtype: torch.dtype, step: int, options: int | None) -> int:
+    def _other_whole(self, dtype: torch.dtype, step: int) -> int:
         """``step``: from line to line up, in a list down: of that no larger ones, which may be places."""
-        if options is not None:
-            return ((_last(options) if self.is_least else options // 2) + step) % max(options, 1)
         return min((_LARGE_WHOLE if self.is_least else _OTHER_WHOLE) + step, torch.iinfo(dtype).max)
 
     def _leaves(self, reads: int) -> bool:
@@ -148,9 +162,7 @@ def _last(options: int) -> int:
     return options - (1 if options < _VOCABULARY else _BELOW_ENDS)
 
 
-def _odd(dtype: torch.dtype, before: int, options: int | None) -> Scalar:
-    if options is not None:
-        return max(options - 1, 0) * (before % 2)
+def _odd(dtype: torch.dtype, before: int) -> Scalar:
     if _is_whole(dtype):
         return max(_ODD_WHOLE[before % len(_ODD_WHOLE)], torch.iinfo(dtype).min)
     return _ODD[before % len(_ODD)]
