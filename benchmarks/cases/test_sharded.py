@@ -11,12 +11,24 @@ ON_H100 = {"gpu": "H200", "metric": "reserved"}
 
 
 @pytest.mark.mem_budget(gpus=8, **ON_H100)
-@pytest.mark.parametrize("batch", [pytest.param(2, id="titan-l3-8b-8gpu-fsdp")])
-def test_titan_on_8(batch: int) -> None:
-    pretrain_8b(8192, batch)
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        pytest.param(False, id="titan-l3-8b-8gpu-fsdp"),
+        pytest.param(True, id="titan-l3-8b-8gpu-fsdp-compile"),
+    ],
+)
+def test_titan_on_8(compiled: bool) -> None:
+    pretrain_8b(8192, 2, compiled=compiled)
 
 
 @pytest.mark.mem_budget(gpus=128, **ON_H100)
-@pytest.mark.parametrize("batch", [pytest.param(2, id="titan-l3-8b-128gpu-fsdp")])
-def test_titan_on_128(batch: int) -> None:
-    pretrain_8b(8192, batch)
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        pytest.param(False, id="titan-l3-8b-128gpu-fsdp"),
+        pytest.param(True, id="titan-l3-8b-128gpu-fsdp-compile"),
+    ],
+)
+def test_titan_on_128(compiled: bool) -> None:
+    pretrain_8b(8192, 2, compiled=compiled)

@@ -222,7 +222,16 @@ def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(0, 1))
 
 
-def pretrain_8b(length: int, batch: int, reshards: Reshards = "default") -> list[int]:
+def compile_blocks(model: Llama) -> None:
+    """Each block by itself, after its checkpoints (``apply_compile``)."""
+    for index, layer in enumerate(model.layers):
+        compiled: Any = torch.compile(layer, fullgraph=True)
+        model.layers[index] = compiled
+
+
+def pretrain_8b(
+    length: int, batch: int, reshards: Reshards = "default", *, compiled: bool = False
+) -> list[int]:
     """Two steps of Llama 3 8B as torchtitan's llama3_8b.toml has it, on this rank's part of all GPUs."""
     from torch.distributed.fsdp import MixedPrecisionPolicy
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -230,6 +239,8 @@ def pretrain_8b(length: int, batch: int, reshards: Reshards = "default") -> list
     with torch.device("meta"):
         model = Llama(**LLAMA_8B, length=length)
     checkpoint_selectively(model)
+    if compiled:
+        compile_blocks(model)
     shard(model, reshards, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
     model.to_empty(device="cuda")
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
