@@ -239,3 +239,10 @@ def test_a_mark_that_comes_when_the_test_runs_is_red(session_of):
 
     assert run.outcomes == {"test_late": "failed"}
     assert "too late" in run.message("test_late")
+
+
+def test_where_nothing_runs_an_xfail_mark_of_something_else_expects_no_exceeded_budget(session_of):
+    """What else gates then is in ``tests/plugin/test_nothing_runs.py``."""
+    asked = (*ASKED, "--collect-only", "-k", "over_and_another_expected")
+
+    assert session_of(FILES, *asked, env=ALONE).status == 1
