@@ -24,6 +24,14 @@ def written_in_place(device):
     return [x, mask, labels, copied, viewed]
 
 
+def inverted(device):
+    """A permutation's inverse, as torch.nn.utils.rnn and mixtures of experts compute it."""
+    order, places = torch.tensor([2, 0, 1], device=device), torch.arange(3, device=device)
+    indexed = torch.empty_like(order)
+    indexed[order] = places
+    return [torch.empty_like(order).scatter_(0, order, places), indexed]
+
+
 def in_inference_mode(device):
     with torch.inference_mode():
         x = torch.arange(4, device=device)
@@ -95,6 +103,7 @@ BODIES = {
         torch.isfinite(x),
     ],
     "written in place": written_in_place,
+    "inverted": inverted,
     "in inference mode": in_inference_mode,
     "on the default device": on_the_default_device,
     "packed sequences": packed_sequences,
@@ -156,6 +165,12 @@ def resized():
     return len(x.tolist()) == 4
 
 
+def partly_written():
+    x = torch.empty(3, dtype=torch.long, device="cuda")
+    x[torch.tensor([2, 0], device="cuda")] = torch.tensor([7, 7], device="cuda")
+    return len(x.tolist()) == 3
+
+
 def undecided():
     """The other operand decides nothing."""
     unknown = torch.randn(4, device="cuda") > 0
@@ -163,7 +178,7 @@ def undecided():
     return not [(unknown & yes).all().item(), (~yes | unknown).any().item()][0]
 
 
-@pytest.mark.parametrize("body", [with_a_hole, resized, undecided])
+@pytest.mark.parametrize("body", [with_a_hole, resized, partly_written, undecided])
 def test_it_is_unknown(trace, body):
     traced = trace(body)
 

@@ -76,6 +76,9 @@ _DECIDES: dict[Any, bool] = {
     aten.logical_and_.default: False,
 }
 
+#: Write to places that their indices say: to all, where those are a permutation.
+_TO_PLACES = frozenset({aten.scatter_.src, aten.index_copy_.default, aten._index_put_impl_.default})
+
 #: Writes to gradients, and to ``found_inf``, which does not change: a healthy run overflows nowhere.
 _UNSCALE = aten._amp_foreach_non_finite_check_and_unscale_.default
 
@@ -132,10 +135,24 @@ class _Writes:
         if not any(known.knows(target) for target in targets) or not self._run(known, targets, args, kwargs):
             for target in targets:
                 known.forget(target)
+            if self._operator in _TO_PLACES:
+                self._write_all(known, args, kwargs)
         if self._decides is not None and known.is_whole(args[0]):
             _note_decided(known, args, self._decides, args[0])
         if self._draw is not None:
             self._draw(known, args, kwargs, result)
+
+    def _write_all(self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note what is written to a tensor of which nothing is known, if that is all of it."""
+        target, written = args[0], []
+        if not known.is_whole(target) or target.numel() > known.most_elements(target.dtype):
+            return
+        for before in (0, 1):
+            known.note(target, before)
+            values = known.of(target) if self._run(known, [target], args, kwargs) else None
+            written.append(None if values is None else values.clone())
+        if written[0] is None or written[1] is None or not written[0].equal(written[1]):
+            known.forget(target)
 
     def _run(
         self,
