@@ -170,6 +170,18 @@ LARGEST = {
         256, "if numbers().sum() > 0:\n    take_if(not numbers().max() > 5)"
     ),
 }  # fmt: skip
+#: Its last backward may let go of what it kept a moment after its caller goes on.
+PER_SAMPLE = """\
+random.random()
+model, batch = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)).cuda(), numbers().view(4, 256)
+parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+def loss(parameters, batch):
+    return torch.func.functional_call(model, parameters, (batch,)).sum()
+
+for _ in range(3):
+    gradients = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, batch)
+"""
 #: What the answers agree on: of the training it is no round number.
 AGREED = {
     "until_a_flag": (8, "kept = take(8)\nwhile not (numbers() > 0).all():\n    pass"),
@@ -181,6 +193,7 @@ AGREED = {
         "for guess, label in zip(torch.randn(8, 256, device='cuda').argmax(-1).tolist(), range(8)):\n"
         "    confusion[guess, label] += 1\ntake(8)",
     ),
+    **{f"gradients_per_sample_{number}": (None, PER_SAMPLE) for number in range(6)},
     "places_that_differ": (8, "kept = [take(1) for _ in {*numbers().topk(8).indices.tolist()}]"),
     "training": (
         None,

@@ -39,6 +39,8 @@ class RunObserver(Hooks):
         self.log = RunLog(set_metadata)
         #: has the notes of tensors on the host, and of the run
         self.host_note: Note = lambda write, tensors, *args: None
+        #: called when a backward has ended
+        self.backward_ended: Callable[[], None] = lambda: None
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
         self.roles = RoleBook(self._note, self._changed, self._stepped)
         self.forward_lines = ForwardLines(source, self._line_runs)
@@ -131,6 +133,7 @@ class RunObserver(Hooks):
                 results = run_backward(outputs, *args, **kwargs)
                 if not kwargs.get("accumulate_grad"):
                     self._see_returned(args[3], results)
+                self.backward_ended()
                 return results
 
         return backward

@@ -21,6 +21,7 @@ from ..real.device import RecordedDevice, allocators_peaks
 from ..real.observer import allocated_bytes
 from ..real.origins import operator_name
 from .after_fork import allow_cuda_after_fork
+from .engine_threads import EngineThreads
 from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.draws import HostDraws
 from .host.garbage import Garbage
@@ -64,6 +65,7 @@ class StandInDevice(RecordedDevice):
         self._libraries = StandInLibraries()
         self._values = Values(self._run.source, self._run.observer)
         self._host = HostTensors(self._values.following, self._run.observer)
+        self._run.observer.backward_ended = EngineThreads().wait
         self._draws = HostDraws()
         self._garbage = Garbage(lambda: allocated_bytes() + self._values.following.host.held_bytes())
         self._limited = False
