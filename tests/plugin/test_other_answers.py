@@ -173,7 +173,8 @@ LARGEST = {
 #: Its last backward may let go of what it kept a moment after its caller goes on.
 PER_SAMPLE = """\
 random.random()
-model, batch = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)).cuda(), numbers().view(4, 256)
+model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)).cuda()
+batch = numbers().view(4, 256)
 parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 def loss(parameters, batch):
