@@ -5,9 +5,9 @@ The plugin's own histories begin with a process: those of other programs may hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pytest_membudget.allocator.block_map import BlockMap
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
@@ -55,6 +55,23 @@ class RecordedHistory(DeviceHistory):
     """A history with the segments after its last event."""
 
     segments: tuple[SegmentState, ...] = ()
+
+
+def segments_in(content: Mapping[str, Any], device: int) -> tuple[SegmentState, ...]:
+    """The segments of ``device`` in what ``torch.cuda.memory._snapshot`` gives."""
+    return tuple(
+        SegmentState(
+            one["address"],
+            one["total_size"],
+            bool(one["is_expandable"]),
+            tuple(
+                BlockState(block["address"], block["size"], block["requested_size"], str(block["state"]))
+                for block in one["blocks"]
+            ),
+        )
+        for one in content["segments"]
+        if one["device"] == device
+    )
 
 
 @dataclass(frozen=True, slots=True)
