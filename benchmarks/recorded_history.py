@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pytest_membudget.allocator.block_map import BlockMap
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.snapshots import history_in
 
 #: Events of segments, as histories call them, by the one that undoes each.
 _UNDOING: Final = {
@@ -57,21 +58,19 @@ class RecordedHistory(DeviceHistory):
     segments: tuple[SegmentState, ...] = ()
 
 
-def segments_in(content: Mapping[str, Any], device: int) -> tuple[SegmentState, ...]:
-    """The segments of ``device`` in what ``torch.cuda.memory._snapshot`` gives."""
-    return tuple(
-        SegmentState(
-            one["address"],
-            one["total_size"],
-            bool(one["is_expandable"]),
-            tuple(
-                BlockState(block["address"], block["size"], block["requested_size"], str(block["state"]))
-                for block in one["blocks"]
-            ),
-        )
-        for one in content["segments"]
-        if one["device"] == device
+def recorded_in(content: Mapping[str, Any], device: int) -> RecordedHistory:
+    """The history of ``device`` in what ``torch.cuda.memory._snapshot`` gives."""
+    history = history_in(content, device)
+    segments = (_segment(one) for one in content["segments"] if one["device"] == device)
+    return RecordedHistory(history.events, history.settings, tuple(segments))
+
+
+def _segment(entry: Mapping[str, Any]) -> SegmentState:
+    blocks = tuple(
+        BlockState(block["address"], block["size"], block["requested_size"], str(block["state"]))
+        for block in entry["blocks"]
     )
+    return SegmentState(entry["address"], entry["total_size"], bool(entry["is_expandable"]), blocks)
 
 
 @dataclass(frozen=True, slots=True)
