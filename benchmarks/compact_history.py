@@ -13,7 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.allocator.history import AllocatorSettings, Frames, HistoryEvent
+from pytest_membudget.allocator.history import (
+    AllocatorSettings,
+    BlockState,
+    DeviceHistory,
+    Frames,
+    HistoryEvent,
+    SegmentState,
+)
 from pytest_membudget.tracking.places import (
     BACKWARD,
     NOWHERE,
@@ -22,8 +29,6 @@ from pytest_membudget.tracking.places import (
     operator_of,
     place_of,
 )
-
-from .recorded_history import BlockState, RecordedHistory, SegmentState
 
 _WORKSPACE = " workspace"
 _NO_FILE = "??"
@@ -67,7 +72,7 @@ def write_history(path: Path, history: Mapping[str, Any]) -> int:
     return len(packed)
 
 
-def load_history(path: Path) -> dict[int, RecordedHistory]:
+def load_history(path: Path) -> dict[int, DeviceHistory]:
     """The devices in a ``.json.gz`` that had any events, by their numbers.
 
     The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
@@ -84,11 +89,11 @@ def load_history(path: Path) -> dict[int, RecordedHistory]:
         events = tuple(HistoryEvent(*event[:3]) for event in trace)
         segments = tuple(_segment_state(entry) for entry in content["segments"] if entry["device"] == device)
         if events:
-            histories[device] = RecordedHistory(events, settings, segments)
+            histories[device] = DeviceHistory(events, segments, settings)
     return histories
 
 
-def read_snapshot(path: Path) -> RecordedHistory:
+def read_snapshot(path: Path) -> DeviceHistory:
     """The history with stacks that say operator and place, and no more, to be compared."""
     *_, history = load_history(path).values()
     with gzip.open(path, "rt", encoding="utf-8") as stream:

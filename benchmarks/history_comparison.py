@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from pytest_membudget.allocator.history import Frames
+from pytest_membudget.allocator.history import ACTIVE_ALLOCATED, DeviceHistory, Frames
 from pytest_membudget.tracking.places import BACKWARD, is_node, operator_of, place_of
-
-from .recorded_history import ACTIVE_ALLOCATED, RecordedHistory
 
 #: What actions add to the memory that is requested and to what is reserved.
 _REQUESTED: Final = {"alloc": 1, "free_requested": -1}
@@ -55,7 +53,7 @@ class Difference:
         return (self.second_count - self.first_count) * self.allocation.size_bytes
 
 
-def side_of(history: RecordedHistory, *, by_node: bool) -> Side:
+def side_of(history: DeviceHistory, *, by_node: bool) -> Side:
     """The requests of ``history``; without ``by_node`` all of backward is one place."""
     blocks = [block for segment in history.segments for block in segment.blocks]
     requested = _held(
@@ -80,7 +78,7 @@ def side_of(history: RecordedHistory, *, by_node: bool) -> Side:
     return Side(max(requested), max(reserved), requests, held, operators)
 
 
-def _held(history: RecordedHistory, signs: Mapping[str, int], at_end_bytes: int) -> list[int]:
+def _held(history: DeviceHistory, signs: Mapping[str, int], at_end_bytes: int) -> list[int]:
     """The bytes before the first event and after each, by what actions do to them."""
     changes = [signs.get(event.action, 0) * event.size_bytes for event in history.events]
     return list(accumulate(changes, initial=at_end_bytes - sum(changes)))
@@ -93,7 +91,7 @@ def _allocation(frames: Frames, size_bytes: int, by_node: bool) -> Allocation:
     return Allocation(place, size_bytes)
 
 
-def sides(first: RecordedHistory, second: RecordedHistory) -> tuple[Side, Side]:
+def sides(first: DeviceHistory, second: DeviceHistory) -> tuple[Side, Side]:
     """Both sides, with autograd's nodes as places where both histories name them."""
     by_node = _names_nodes(first) and _names_nodes(second)
     return side_of(first, by_node=by_node), side_of(second, by_node=by_node)
@@ -113,6 +111,6 @@ def differences(
     return sorted(found, key=lambda difference: -abs(difference.bytes))
 
 
-def _names_nodes(history: RecordedHistory) -> bool:
+def _names_nodes(history: DeviceHistory) -> bool:
     distinct = {id(event.frames): event.frames for event in history.events}
     return any(is_node(place_of(frames)) for frames in distinct.values())

@@ -1,9 +1,12 @@
 """A history played by address: what was in use after it, and the most that ever was."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
-from benchmarks.recorded_history import ACTIVE_ALLOCATED, INACTIVE, start_of
-from pytest_membudget.allocator.block_map import OF_SEGMENTS
+from pytest_membudget.allocator.block_map import UNDOING
+from pytest_membudget.allocator.history import ACTIVE_ALLOCATED, INACTIVE
+from pytest_membudget.allocator.starting import start_of
 
 
 @dataclass
@@ -44,7 +47,7 @@ def play(history):
         elif event.action == "free_completed":
             memory.free(event.address)
             del played.blocks[event.address]
-        elif event.action in OF_SEGMENTS:
+        elif event.action in UNDOING:
             played.count(0, memory.change(event.action, event.address, event.size_bytes))
     return played
 

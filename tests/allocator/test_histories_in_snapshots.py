@@ -26,7 +26,7 @@ def snapshot(**more):
     return {"segments": [segment], "device_traces": [trace, []], **more}
 
 
-def test_a_history_has_the_devices_events_and_stacks():
+def test_a_history_has_the_devices_events_stacks_and_segments():
     read = history_in(snapshot(), 0)
 
     assert [(event.action, event.size_bytes) for event in read.events] == [
@@ -34,6 +34,7 @@ def test_a_history_has_the_devices_events_and_stacks():
         ("alloc", 1000),
     ]
     assert [event.frames for event in read.events] == [FRAMES, FRAMES]
+    assert [block.requested_bytes for segment in read.segments for block in segment.blocks] == [1000, 0]
 
 
 def test_a_device_of_which_nothing_was_recorded_has_no_events():
@@ -61,7 +62,7 @@ def test_an_out_of_memory_event_says_what_was_free():
 
 
 def digest(*events):
-    return DeviceHistory(tuple(HistoryEvent(*one) for one in events), AllocatorSettings()).digest()
+    return DeviceHistory(tuple(HistoryEvent(*one) for one in events), (), AllocatorSettings()).digest()
 
 
 def test_equal_runs_have_equal_digests_wherever_their_blocks_lie():

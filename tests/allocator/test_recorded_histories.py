@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.compact_history import load_history
-from benchmarks.recorded_history import ACTIVE_ALLOCATED
+from pytest_membudget.allocator.history import ACTIVE_ALLOCATED
 from pytest_membudget.units import MIB
 from tests.allocator.played import last_blocks, play
 

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 from benchmarks.history_comparison import Allocation, differences, sides
-from benchmarks.recorded_history import (
+from pytest_membudget.allocator.history import (
     ACTIVE_ALLOCATED,
     INACTIVE,
+    AllocatorSettings,
     BlockState,
-    RecordedHistory,
+    DeviceHistory,
+    HistoryEvent,
     SegmentState,
 )
-from pytest_membudget.allocator.history import AllocatorSettings, HistoryEvent
 
 MIB = 2**20
 LINE = [{"filename": "/r/m/model.py", "line": 5, "name": "forward"}]
@@ -29,7 +30,7 @@ def snapshot(*requests):
         events += [HistoryEvent(action, address, mib * MIB, frames=stack) for action in made]
         block = BlockState(address, mib * MIB, mib * MIB, INACTIVE if freed else ACTIVE_ALLOCATED)
         segments.append(SegmentState(address, mib * MIB, False, (block,)))
-    return RecordedHistory(tuple(events), AllocatorSettings(), tuple(segments))
+    return DeviceHistory(tuple(events), tuple(segments), AllocatorSettings())
 
 
 def test_what_both_have_is_no_difference():

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from benchmarks.recorded_history import recorded_in
+from pytest_membudget.allocator.snapshots import history_in
 from pytest_membudget.units import GIB, MIB
 from tests.allocator.played import last_blocks, play
 
@@ -187,7 +187,7 @@ def test_pytorchs_summary_has_what_the_test_has_kept(run):
 
 def test_the_trace_played_again_gives_the_reported_peaks_and_state(run):
     for name in with_snapshot(run):
-        history = recorded_in(snapshot_of(run, name), 0)
+        history = history_in(snapshot_of(run, name), 0)
         played = play(history)
         assert {
             "allocated": played.peak_allocated_bytes,

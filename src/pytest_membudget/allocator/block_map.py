@@ -5,6 +5,8 @@ were in ``c10/cuda/CUDACachingAllocator.cpp``); rules those of ``round_size``,
 ``roundup_power2_next_division`` and ``get_allocation_size`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.11.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -19,9 +21,14 @@ SMALL_BYTES: Final = 1 * MIB
 
 _NO_LIMIT_BYTES = 2**64
 
-#: Events of segments, as histories call them: what reserves memory, and all.
+#: Events of segments, as histories call them, by the one that undoes each.
+UNDOING: Final = {
+    "segment_alloc": "segment_free",
+    "segment_map": "segment_unmap",
+    "segment_free": "segment_alloc",
+    "segment_unmap": "segment_map",
+}
 _GROWING: Final = ("segment_alloc", "segment_map")
-OF_SEGMENTS: Final = (*_GROWING, "segment_free", "segment_unmap")
 
 
 class BlockMap:
@@ -36,12 +43,12 @@ class BlockMap:
         self._split_below_bytes = settings.max_split_size_bytes or _NO_LIMIT_BYTES
         self._stays_expandable = settings.expandable_segments
         #: whether new blocks are split as in expandable segments, which is a setting, and not of a segment
-        self.is_expandable = False
+        self.is_expandable = settings.expandable_segments
         #: of free stretches the end by the start, and the start by the end
         self._ends: dict[int, int] = {}
         self._starts: dict[int, int] = {}
         #: of blocks, free ones not among them, the size by the address
-        self.blocks: dict[int, int] = {}
+        self._blocks: dict[int, int] = {}
         #: where segments begin and end, if they are not expandable
         self._begins: set[int] = set()
         self._ends_of_segments: set[int] = set()
@@ -65,13 +72,18 @@ class BlockMap:
                 self._put(address + size_bytes, end)
             else:
                 size_bytes += rest_bytes
-        self.blocks[address] = size_bytes
+        self._blocks[address] = size_bytes
         return size_bytes
 
     def free(self, address: int) -> int:
         """The block at ``address`` is free (``free_completed``); the start of what is free around it."""
-        size_bytes = self.blocks.pop(address, None)
+        size_bytes = self._blocks.pop(address, None)
         return self._add(address, address + size_bytes) if size_bytes is not None else address
+
+    def place(self, address: int, size_bytes: int) -> None:
+        """A block of ``size_bytes`` lies at ``address``, in free memory."""
+        self._take(address, address + size_bytes)
+        self._blocks[address] = size_bytes
 
     def begin_free_at(self, address: int) -> tuple[int, int] | None:
         """Free memory begins at ``address``, as a block is placed there; the block whose size was not known.
@@ -84,9 +96,9 @@ class BlockMap:
             return None
         start = self._free_around(address)
         if start is None:
-            found = next((at for at, size in self.blocks.items() if at < address < at + size), None)
+            found = next((at for at, size in self._blocks.items() if at < address < at + size), None)
             if found is not None:
-                self._add(address, found + self.blocks[found])
+                self._add(address, found + self._blocks[found])
         else:
             found = self._with_rest(start, address)
             self._put(address, self._ends.pop(start))
@@ -94,15 +106,15 @@ class BlockMap:
                 self._put(start, address)
         if found is None:
             return None
-        self.blocks[found] = address - found
+        self._blocks[found] = address - found
         return found, address - found
 
     def _with_rest(self, start: int, end: int) -> int | None:
         """The block that ends at ``start`` if what is free from there up to ``end`` must be its rest."""
         if self.is_expandable or end - start > SMALL_BYTES or not self._merges_at(start):
             return None
-        found = next((at for at, size in self.blocks.items() if at + size == start), None)
-        return found if found is not None and self.blocks[found] > SMALL_BYTES else None
+        found = next((at for at, size in self._blocks.items() if at + size == start), None)
+        return found if found is not None and self._blocks[found] > SMALL_BYTES else None
 
     def change(self, action: str, address: int, size_bytes: int) -> int:
         """Reserve memory, or give back what is free: an event of a segment, as ``action`` is called.

@@ -1,16 +1,27 @@
 """Allocator histories: what ``torch.cuda.memory._record_memory_history`` keeps.
 
-A history is the events of a device, oldest first. In the events
+A history is the events of a device, oldest first, and its segments after the last one. In the events
 ``alloc`` and ``free_*`` carry the size that was requested, ``segment_*`` the real one. A block counts as
 allocated until ``free_requested``, and is free from ``free_completed`` on, when its streams are done
 (``record_trace`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.11).
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+ACTIVE_ALLOCATED: Final = "active_allocated"
+"""In use. The states are spelled as ``torch.cuda.memory._snapshot`` spells them."""
+
+ACTIVE_PENDING_FREE: Final = "active_pending_free"
+"""Freed, but another stream may still use it."""
+
+INACTIVE: Final = "inactive"
+"""Free for the next request of its pool and stream."""
 
 Frames = Sequence[Mapping[str, Any]]
 """A stack, the innermost frame first: ``{"filename", "line", "name"}``."""
@@ -30,6 +41,26 @@ class HistoryEvent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class BlockState:
+    """One block of a segment: its address, its size, the size requested, and one of the three states."""
+
+    address: int
+    size_bytes: int
+    requested_bytes: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentState:
+    """One segment (or one mapped stretch of an expandable segment) and its blocks in address order."""
+
+    address: int
+    size_bytes: int
+    is_expandable: bool
+    blocks: tuple[BlockState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AllocatorSettings:
     """The settings that change the blocks of a request (``PYTORCH_ALLOC_CONF``); the defaults are PyTorch's.
 
@@ -44,9 +75,10 @@ class AllocatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHistory:
-    """One device: its events, oldest first, and the settings they obeyed."""
+    """One device: its events, oldest first, its segments after them, and the settings they obeyed."""
 
     events: tuple[HistoryEvent, ...]
+    segments: tuple[SegmentState, ...]
     settings: AllocatorSettings
 
     def digest(self) -> str:

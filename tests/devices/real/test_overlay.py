@@ -3,7 +3,14 @@
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.history import (
+    ACTIVE_ALLOCATED,
+    AllocatorSettings,
+    BlockState,
+    DeviceHistory,
+    HistoryEvent,
+    SegmentState,
+)
 from pytest_membudget.devices.real.overlay import overlay
 from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
 from pytest_membudget.tracking.ledger import Ledger
@@ -36,12 +43,18 @@ def seen(after, write, *args, at=()):
 def ledger(events, states, sightings=(), first_nodes=()):
     made = Ledger()
     overlay(
-        DeviceHistory(tuple(events), AllocatorSettings()),
+        DeviceHistory(tuple(events), segments_after(events), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
         lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames and frames[0]["line"] else None,
         made,
     )
     return made
+
+
+def segments_after(events):
+    of = {event.address: event for event in events if event.action.startswith("segment_")}
+    held = (event for event in of.values() if event.action == "segment_alloc")
+    return tuple(SegmentState(one.address, one.size_bytes, False) for one in held)
 
 
 def component_at(made, address):
@@ -55,18 +68,28 @@ def test_the_peak_is_that_of_the_history():
     assert made.reserved_peak.reserved_bytes == (20 + 64 + 30) * MIB
 
 
-def test_a_history_that_has_lost_its_beginning_is_played_from_there():
-    made = ledger([*died(1), *born(2, 0, 64), HistoryEvent("segment_free", 1024 * MIB, 20 * MIB)], [OUTSIDE])
-
-    assert made.allocated_peak.allocated_bytes == 64 * MIB
-    assert [*made.live] == [2 * 1024 * MIB]
-
-
 def test_a_storage_has_the_module_and_line_of_its_birth():
     made = ledger(born(1, 1), [OUTSIDE, INSIDE])
     record = made.live[1024 * MIB]
 
     assert (record.module, record.file, record.line) == ("layers.0", "/r/model.py", 5)
+
+
+def test_a_block_from_before_the_first_event_has_the_role_that_is_seen_of_it():
+    """A long training loses its beginning, in which parameters and states were made."""
+    address = 1024 * MIB
+    held = SegmentState(
+        address, 20 * MIB, False, (BlockState(address, 20 * MIB, 20 * MIB, ACTIVE_ALLOCATED),)
+    )
+    sightings = [seen(0, Record.note_role, components.OPTIMIZER_STATES, "weight.exp_avg", at=(1,))]
+    made = Ledger()
+
+    events = (*born(2, 0), *died(2))
+    history = DeviceHistory(events, (held, *segments_after(events)), AllocatorSettings())
+    overlay(history, Seen([OUTSIDE], sightings, ()), lambda frames: None, made)
+
+    assert component_at(made, 1) == components.OPTIMIZER_STATES
+    assert made.allocated_peak.allocated_bytes == 40 * MIB
 
 
 def test_a_role_is_that_of_who_lay_at_the_address_when_it_was_seen():

@@ -71,10 +71,27 @@ def with_metadata():
     return before, told(memory._snapshot())
 
 
+def begun_the_older_way():
+    memory._record_memory_history(True, trace_alloc_max_entries=100, trace_alloc_record_context=True)
+    kept = product()  # noqa: F841
+    return told(memory._snapshot())
+
+
+def wrong():
+    with pytest.raises(RuntimeError) as raised:
+        memory._record_memory_history(context="none")
+    return str(raised.value).splitlines()[0]
+
+
 OPTIONS = {
     "all": {},
     "few": {"max_entries": 4},
+    "of allocations": {"context": "alloc"},
+    "of the state": {"context": "state"},
+    "without stacks": {"context": None},
     "the state alone": {"enabled": "state"},
+    "Python's": {"stacks": "python"},
+    "without frees": {"skip_actions": ["free_requested", "free_completed"]},
 }
 
 
@@ -83,23 +100,18 @@ def test_it_has_what_happens_from_then_on(stand_in, trace, how):
     assert trace(begun, OPTIONS[how]).value == stand_in(begun, OPTIONS[how])
 
 
-@pytest.mark.parametrize("body", [begun_again, ended, never_begun, with_metadata])
+@pytest.mark.parametrize("body", [begun_again, ended, never_begun, with_metadata, begun_the_older_way, wrong])
 def test_other_calls_answer_as_pytorch_does(stand_in, trace, body):
     assert trace(body).value == stand_in(body)
 
 
-@pytest.mark.parametrize("body", [begun_again, ended, with_metadata])
+@pytest.mark.parametrize("body", [begun_again, ended, with_metadata, begun_the_older_way])
 def test_the_runs_own_record_is_whole(trace, body):
     traced = trace(body)
 
     assert traced.allocated
     assert not traced.unattributed
     assert traced.report.holders[0].location.startswith("test_bodys_history.py:")
-
-
-@pytest.mark.parametrize("options", [{"context": "alloc"}, {"stacks": "python"}, {"enabled": True}])
-def test_stacks_are_those_of_all_whichever_were_asked_for(trace, options):
-    assert trace(begun, options).value[0] == trace(begun, {}).value[0]
 
 
 def frames_of_a_product():

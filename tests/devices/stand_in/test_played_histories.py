@@ -6,7 +6,7 @@ Each body ends with the allocator's own counters; every kind of pool, segment an
 import pytest
 import torch
 
-from benchmarks.recorded_history import recorded_in
+from pytest_membudget.allocator.snapshots import history_in
 from tests.allocator.played import last_blocks, play
 
 MIB = 2**20
@@ -24,7 +24,7 @@ def recorded(body, settings):
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
     snapshot = torch.cuda.memory._snapshot()
-    history = recorded_in(snapshot, 0)
+    history = history_in(snapshot, 0)
     played = play(history)
     told = [
         stats[f"{name}_bytes.all.{which}"]

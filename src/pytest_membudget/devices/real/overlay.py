@@ -1,10 +1,14 @@
 """Joins the records of a run with the allocator's history of it, into a ledger."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from ... import components
-from ...allocator.block_map import OF_SEGMENTS, BlockMap
-from ...allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent
+from ...allocator.block_map import UNDOING
+from ...allocator.history import ACTIVE_ALLOCATED, DeviceHistory, HistoryEvent
+from ...allocator.starting import Start, start_of
+from ...tracking.cached import UNKNOWN
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
 from .origins import Origin, Origins, UsersLine
@@ -14,10 +18,10 @@ from .run_log import Seen, State, state_in
 def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: Ledger) -> None:
     """Play a run's ``history`` into ``ledger``, which is empty, from its first event on.
 
-    An event's metadata is the number of its state; without one it is of a thread outside any module. Of a
-    history that has lost its beginning, what was held before is unknown, and ``unattributed`` in a report.
+    An event's metadata is the number of its state; without one it is of a thread outside any module. A block
+    from before the first event is ``unattributed``.
     """
-    played = _Played(ledger, seen, users_line, history.settings)
+    played = _Played(ledger, seen, users_line, start_of(history))
     for number, event in enumerate(history.events):
         played.play(number, event)
     played.see(len(seen.states))
@@ -25,11 +29,9 @@ def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: L
 
 
 class _Played:
-    def __init__(
-        self, ledger: Ledger, seen: Seen, users_line: UsersLine, settings: AllocatorSettings
-    ) -> None:
+    def __init__(self, ledger: Ledger, seen: Seen, users_line: UsersLine, start: Start) -> None:
         self.ledger = ledger
-        self._memory = BlockMap(settings)
+        self._memory = start.memory
         self._seen = seen
         self._for_update = _states_for_update(seen.states)
         self._next = 0
@@ -40,6 +42,14 @@ class _Played:
         self._copies: list[tuple[Record, str, bool]] = []
         #: whether nothing of the model has run since the last backward: new tensors are then a batch
         self._before_model = True
+        for address, size_bytes in start.reserved:
+            ledger.reserve(address, size_bytes)
+        ledger.segments.asked_by(UNKNOWN)
+        for block in start.blocks:
+            if block.state == ACTIVE_ALLOCATED:
+                record = Record(block.requested_bytes, "", Phase.FORWARD, block.size_bytes)
+                record.role, record.address = components.UNATTRIBUTED, block.address
+                ledger.born(block.address, record)
 
     def play(self, number: int, event: HistoryEvent) -> None:
         """Apply one event of the history, after the sightings before it."""
@@ -55,7 +65,7 @@ class _Played:
                 self.ledger.died(address)
         elif action == "free_completed":
             self._memory.free(address)
-        elif action in OF_SEGMENTS:
+        elif action in UNDOING:
             self.ledger.reserve(address, self._memory.change(action, address, event.size_bytes))
 
     def _move_to(self, state: int) -> None:
