@@ -479,6 +479,26 @@ def test_code_that_a_search_path_leads_to_is_the_bases_own(repository, compare):
     assert run.outcomes["test_it"] == "failed"
 
 
+def test_a_base_whose_conftest_fails_is_not_comparable_with_the_first_line_of_why(repository, compare):
+    test = """
+        import pytest
+        from holding import hold
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_it():
+            hold(0.05)
+        """
+    folder = repository(
+        {"conftest.py": "import nowhere_to_be_found\n", "test_it.py": test},
+        {"conftest.py": "", "test_it.py": test},
+    )
+    run = compare(folder)
+
+    assert run.status == 0
+    assert comparison(run, "test_it")["status"] == "not comparable"
+    assert "ImportError while loading conftest" in comparison(run, "test_it")["reason"]
+
+
 @pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 2), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_session_that_is_ended_leaves_no_worktree(repository, ending, status):

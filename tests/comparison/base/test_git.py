@@ -125,6 +125,13 @@ def test_the_users_hooks_do_not_run(repository, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_another_repository_in_the_environment_is_not_looked_at(repository, monkeypatch, tmp_path):
+    """As in a hook, where git sets GIT_DIR and GIT_INDEX_FILE."""
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    assert find_base(repository, "main")[0] == repository
+
+
 def test_a_worktree_that_cannot_be_written_says_why(repository, tmp_path):
     path = tmp_path / "files"
     path.mkdir()
