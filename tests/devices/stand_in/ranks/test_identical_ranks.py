@@ -116,10 +116,23 @@ def zero_1(*sizes):
     ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.AdamW)
 
 
+def dispatching():
+    """Operators whose backward keeps their result: autograd's C++ detaches it, outside of every dispatch."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    mesh = init_device_mesh("cuda", (8,))
+    weight = distribute_tensor(torch.ones(8, 8, device="cuda", requires_grad=True), mesh, [Shard(0)])
+    for _ in range(3):
+        torch.rsqrt(weight + 1)
+        weight.exp()
+
+
 @pytest.mark.parametrize(
     ("body", "sizes", "world_size", "ranks"),
     [
         (asking, [""], 8, [7]),  # what torch asks itself does not count
+        (dispatching, [], 8, [7]),  # nor what it asks on behalf of an operator
         (used_otherwise, [], 4, [1, 2, 3]),  # a local rank that is used for more than the device counts
         # 6 and 5 first, then 4 to the rank with 5, then 1 to the rank with 6
         (zero_1, [6, 5, 4, 1], 2, [1]),

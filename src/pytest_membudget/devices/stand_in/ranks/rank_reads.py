@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 import linecache
 import os
 import sys
@@ -23,6 +24,8 @@ _DEVICE_CALLS = ("set_device", "device", "to", "cuda", "DistributedDataParallel"
 _DEVICE_ARGUMENTS = ("device", "device_id", "device_ids", "output_device")
 #: Folders of the standard library's that a read of the environment passes through.
 _PASSED = ("os.py", "<frozen os>", "_collections_abc.py", "<frozen _collections_abc>")
+#: Of a syntax node, in the order of ``co_positions``.
+_POSITION = ("lineno", "end_lineno", "col_offset", "end_col_offset")
 
 
 class RankReads:
@@ -78,14 +81,30 @@ def _is_dispatching(frame: FrameType | None, name: str) -> bool:
     """Whether PyTorch's C++ asks by ``name``, as it dispatches an operator of ``frame``'s line to a DTensor.
 
     It does so with this key excluded (``pythonFallback``, aten/src/ATen/core/PythonFallbackKernel.cpp, 2.13),
-    as below every ``__torch_dispatch__``; what a line asks there itself counts.
+    as below every ``__torch_dispatch__``; what a line asks there itself counts. Autograd excludes nothing as
+    it detaches a result that it keeps (``SavedVariable``, torch/csrc/autograd/saved_variable.cpp, 2.13).
     """
-    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded("PythonTLSSnapshot")
-    if not excluded or frame is None or name in frame.f_code.co_names:
+    if frame is None or name in frame.f_code.co_names:
         return False
+    if not torch._C._dispatch_tls_is_dispatch_key_excluded("PythonTLSSnapshot"):
+        return _is_in_operator(frame.f_code, frame.f_lasti)
     while frame is not None and frame.f_code.co_name != "__torch_dispatch__":
         frame = frame.f_back
     return frame is None
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_in_operator(code: CodeType, instruction: int) -> bool:
+    """Whether ``instruction`` of ``code`` is no call, or one of what is named as an operator (3.11)."""
+    if sys.version_info < (3, 11):
+        return False
+    place = list(next(itertools.islice(code.co_positions(), instruction // 2, None)))
+    for node in ast.walk(_tree(code)):
+        around = [getattr(node, name, None) for name in _POSITION]
+        if around == place and isinstance(node, (ast.expr, ast.AugAssign)):
+            called = _called(node) if isinstance(node, ast.Call) else None
+            return called is None or hasattr(torch, called) or hasattr(torch.Tensor, called)
+    return False
 
 
 def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:
@@ -100,12 +119,21 @@ def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None
     return Environment
 
 
+def _tree(code: CodeType) -> ast.AST:
+    """The source file of ``code``; an empty one where there is none."""
+    try:
+        return ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 def _names_device_only(code: CodeType, line: int) -> bool:
     """Whether what ``line`` reads is used in its function to name the rank's device, and for nothing else."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except SyntaxError:
-        return False
+    tree = _tree(code)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     scope = innermost(tree, line, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree
     statement = innermost(scope, line, (ast.stmt,), simple=True)
@@ -134,9 +162,7 @@ def _is_device(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
         if isinstance(above, ast.keyword) and above.arg in _DEVICE_ARGUMENTS:
             return True
         if isinstance(above, ast.Call) and node is not above.func:
-            called = (
-                above.func.attr if isinstance(above.func, ast.Attribute) else getattr(above.func, "id", "")
-            )
+            called = _called(above)
             if called in _DEVICE_CALLS:
                 return True
             if called not in ("int", "get", "getenv"):
