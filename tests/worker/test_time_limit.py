@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pytest_membudget.worker.time_limit import LONGEST, Overrun, Watch, processor_seconds
+from pytest_membudget.worker.time_limit import LONGEST, Overrun, Watch, processor_seconds, wants_processor
 
 #: A program that uses 0.6 s of processor time in a process of a process of its own session, and stays.
 COMPILES = """
@@ -24,11 +24,14 @@ time.sleep(60)
 """
 
 
-def overrun(limit, share, seconds, threads=1):
-    """When a process is over its ``limit`` that has ``share`` of a processor, and ``threads`` of them."""
+def overrun(limit, share, seconds, threads=1, wants=0):
+    """When a process is over its ``limit`` that has ``share`` of a processor, and ``threads`` of them.
+
+    It is seen to want a processor at ``wants`` of ten looks.
+    """
     watch = Watch(0, limit, began=0.0)
     for now in range(1, seconds + 1):
-        found = watch.check(now, now * share * threads)
+        found = watch.check(now, now * share * threads, now % 10 < wants)
         if found is not None:
             return now, found
     return None
@@ -92,9 +95,16 @@ def test_a_poll_that_takes_one_percent_waits():
     assert overrun(limit=300, share=0.01, seconds=1000)[1].is_waiting
 
 
+def test_what_gets_no_processor_does_not_wait():
+    """At ``nice 19`` beside one other busy process it has 15 of 1,039 shares (``sched_prio_to_weight``)."""
+    assert overrun(limit=300, share=0.014, seconds=5000, wants=9) is None
+    assert overrun(limit=300, share=0.014, seconds=5000, wants=1)[0] <= 302
+
+
+@pytest.mark.parametrize("wants", [0, 10])
 @pytest.mark.parametrize("share", [0.0, 0.04, 0.051, 0.2, 1.0])
-def test_nothing_goes_on_for_ever(share):
-    now, _ = overrun(limit=10, share=share, seconds=1000)
+def test_nothing_goes_on_for_ever(share, wants):
+    now, _ = overrun(limit=10, share=share, seconds=1000, wants=wants)
 
     assert now <= 10 * LONGEST + 2
 
@@ -131,6 +141,22 @@ def test_other_processes_do_not_count(start):
 
     assert processor_seconds(waiting) < 0.5
     assert processor_seconds(os.getpid()) > processor_seconds(waiting)
+
+
+@pytest.mark.parametrize(
+    ("program", "wants"),
+    [
+        ("while True: pass", True),
+        ("import threading\ndef burn():\n while True: pass\nthreading.Thread(target=burn).start()", True),
+        ("import time\ntime.sleep(60)", False),
+    ],
+    ids=["runs", "a_thread_runs", "sleeps"],
+)
+def test_what_runs_or_would_run_wants_a_processor(start, program, wants):
+    pid = start(program)
+    time.sleep(0.5)
+
+    assert sum(wants_processor(pid) for _ in range(10)) >= 9 if wants else not wants_processor(pid)
 
 
 def test_what_is_said_of_it():

@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 _LEAST_SHARE: Final = 0.05
 #: A limit of one second is then reached after at most so many seconds of the clock.
 LONGEST: Final = 1 / _LEAST_SHARE
+#: What it is taken to have used of a processor where it wants one and gets none: at half of the checks, as it
+#: does not wait then.
+_WANTED_SHARE: Final = 2 * _LEAST_SHARE
 #: Checks of a process within its limit; each takes milliseconds, as it reads the times of all processes.
 _LOOKS: Final = 60
 _PROC: Final = "/proc"
@@ -47,13 +50,14 @@ class Watch:
         """``began``: as of ``time.monotonic``; None: now."""
         self._pid = pid
         self._limit = limit
-        self._looked_at = time.monotonic() if began is None else began
+        self._began = self._looked_at = time.monotonic() if began is None else began
         #: the processor time at the last check; the first check reads what was used before
         self._used: float | None = None
         #: seconds that count: the processor time used, at most one second for each second of the clock
         self._counted = 0.0
-        #: the last time at which it was known not to be waiting, and what had counted then
-        self._marked_at, self._marked = self._looked_at, 0.0
+        #: the last time at which it was known not to be waiting, what had counted then, and the seconds since
+        #: that it has used or wanted
+        self._marked_at, self._marked, self._wanted = self._looked_at, 0.0, 0.0
 
     def wait_seconds(self) -> float:
         """Seconds until the next check."""
@@ -61,17 +65,27 @@ class Watch:
 
     def look(self) -> Overrun | None:
         """Why the process is over its limit; None if it is within, or the next check is later."""
-        return self.check(time.monotonic(), processor_seconds(self._pid)) if not self.wait_seconds() else None
+        if self.wait_seconds():
+            return None
+        return self.check(time.monotonic(), processor_seconds(self._pid), wants_processor(self._pid))
 
-    def check(self, now: float, used: float) -> Overrun | None:
-        """Why the process, which has ``used`` so many seconds until ``now``, is over its limit, if it is."""
+    def check(self, now: float, used: float, wants: bool = False) -> Overrun | None:
+        """Why the process, which has ``used`` so many seconds until ``now``, is over its limit, if it is.
+
+        ``wants``: it runs now, or would if a processor were free.
+        """
         if self._used is not None:
-            self._counted += min(now - self._looked_at, max(0.0, used - self._used))
+            passed = now - self._looked_at
+            gained = min(passed, max(0.0, used - self._used))
+            self._counted += gained
+            self._wanted += max(gained, passed * _WANTED_SHARE * wants)
         self._looked_at, self._used = now, used
-        if self._counted - self._marked >= self._limit * _LEAST_SHARE:
-            self._marked_at, self._marked = now, self._counted
+        if self._wanted >= self._limit * _LEAST_SHARE:
+            self._marked_at, self._marked, self._wanted = now, self._counted, 0.0
         if self._counted >= self._limit:
             return Overrun(self._limit, self._counted)
+        if now - self._began > self._limit * LONGEST:
+            return Overrun(self._limit * LONGEST, self._counted)
         waits = now - self._marked_at > self._limit
         return Overrun(self._limit, self._counted - self._marked) if waits else None
 
@@ -81,33 +95,52 @@ def processor_seconds(pid: int) -> float:
 
     ``proc_pid_stat(5)``, man-pages 6.9.
     """
-    found = [stat for name in os.listdir(_PROC) if name.isdigit() and (stat := _stat(name)) is not None]
+    return sum(stat.seconds for stat in _tree(pid))
+
+
+def wants_processor(pid: int) -> bool:
+    """Whether a thread of these processes runs, or would if a processor were free."""
+    threads = (f"{stat.pid}/task/{thread}" for stat in _tree(pid) for thread in _listed(f"{stat.pid}/task"))
+    return any(stat.state == b"R" for thread in threads if (stat := _stat(thread)) is not None)
+
+
+def _tree(pid: int) -> list["_Stat"]:
+    """Process ``pid``, its group and its descendants."""
+    found = [stat for name in _listed("") if name.isdigit() and (stat := _stat(name)) is not None]
     started: dict[int, list[_Stat]] = {}
     for stat in found:
         started.setdefault(stat.parent, []).append(stat)
-    seen: dict[int, float] = {}
+    seen: dict[int, _Stat] = {}
     to_see = [stat for stat in found if pid in (stat.pid, stat.group)]
     while to_see:
         stat = to_see.pop()
         if stat.pid not in seen:
-            seen[stat.pid] = stat.seconds
+            seen[stat.pid] = stat
             to_see += started.get(stat.pid, [])
-    return sum(seen.values())
+    return list(seen.values())
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(f"{_PROC}/{folder}")
+    except OSError:  # it is gone
+        return []
 
 
 class _Stat(NamedTuple):
     pid: int
     parent: int
     group: int
+    state: bytes
     seconds: float
 
 
 def _stat(name: str) -> _Stat | None:
-    """The times of process ``name``; None if it is gone."""
+    """The state and times of process or thread ``name``; None if it is gone."""
     try:
         with open(f"{_PROC}/{name}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()  # a process name may contain both
         times = sum(map(int, fields[_TIMES]))
-        return _Stat(int(name), int(fields[1]), int(fields[2]), times / _TICKS)
+        return _Stat(int(name.rpartition("/")[2]), int(fields[1]), int(fields[2]), fields[0], times / _TICKS)
     except (OSError, ValueError, IndexError):
         return None
