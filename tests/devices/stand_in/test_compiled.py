@@ -159,6 +159,32 @@ def test_no_test_finds_what_another_one_has_compiled(stand_in, tmp_path):
     assert not os.listdir(first)
 
 
+def peak_of_a_tuned_kernel(triton_folder):
+    """Of a kernel whose tuning Triton keeps on disk, in a new process."""
+    os.environ["TRITON_CACHE_DIR"] = triton_folder
+    import triton
+    import triton.language as tl
+
+    from pytest_membudget.devices.stand_in.device import _forget_compiled_code
+
+    @triton.autotune([triton.Config({"width": width}) for width in (64, 128)], key=["n"], cache_results=True)
+    @triton.jit
+    def double(x, n, width: tl.constexpr):
+        places = tl.program_id(0) * width + tl.arange(0, width)
+        tl.store(x + places, 2 * tl.load(x + places, mask=places < n), mask=places < n)
+
+    _forget_compiled_code()
+    x = torch.empty(MIB, device="cuda")
+    double[(MIB // 64,)](x, MIB)
+    return torch.cuda.max_memory_allocated()
+
+
+def test_no_test_finds_what_another_one_has_tuned(stand_in, tmp_path):
+    """``triton.testing.do_bench`` writes over 256 MB before each try (triton/backends/nvidia/driver.py)."""
+    peaks = [stand_in(peak_of_a_tuned_kernel, str(tmp_path)) for _ in range(2)]
+    assert peaks == [4 * MIB + 256 * MIB] * 2
+
+
 def tuned_product(folder):
     """What a compiled product calls, and its peaks: tuned, and later."""
     os.environ[INDUCTOR_VARIABLE] = folder

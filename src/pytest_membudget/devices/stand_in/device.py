@@ -16,6 +16,7 @@ from ...memory_report import MemoryReport
 from ...results.answer import NUMBERS, Exchange
 from ...tracking.summary import memory_report
 from ...units import gib_text
+from ..after_import import after_import
 from ..contract import context_caveats
 from ..real.device import RecordedDevice, allocators_peaks
 from ..real.observer import allocated_bytes
@@ -215,12 +216,18 @@ class StandInDevice(RecordedDevice):
 def _forget_compiled_code() -> None:
     """Give inductor a new cache folder: a first run takes more than one that finds its kernels tuned.
 
-    The worker's own folder is around it, and goes with the worker.
+    The worker's own folder is around it, and goes with the worker. Triton's keeps what it has compiled.
     """
+    after_import("triton.runtime.autotuner", _tune_anew)
     around = os.environ.get(INDUCTOR_VARIABLE)
     if around is not None:
         os.makedirs(around, exist_ok=True)
         os.environ[INDUCTOR_VARIABLE] = tempfile.mkdtemp(dir=around)
+
+
+def _tune_anew(autotuner: Any) -> None:
+    """Nothing is found that another process has tuned: Triton 3.4 keeps it on disk (``cache_results``)."""
+    autotuner.Autotuner.check_disk_cache = lambda _tuner, _key, _configs, tune: tune()
 
 
 def _on_other_cards() -> list[str]:
