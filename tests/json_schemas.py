@@ -4,8 +4,6 @@ They are made of the one description of fields that the checks have. ``python -m
 ``pytest_membudget/schemas``.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

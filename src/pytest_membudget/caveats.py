@@ -1,7 +1,5 @@
 """Caveat: an assumption of a figure, or memory missing in it; and whether its budget counts as checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -33,7 +31,7 @@ class Cause:
         return self.name
 
     @classmethod
-    def from_json(cls, data: Any, *, checked: bool = False) -> Cause:
+    def from_json(cls, data: Any, *, checked: bool = False) -> "Cause":
         """The cause of that name; one that is not known is taken for the worst."""
         return CAUSES.get(read_word(data), OTHER_MISSING)
 

@@ -1,7 +1,5 @@
 """JsonObject: a frozen dataclass that is an object in JSON; untrusted values are checked by its hints."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re
@@ -43,7 +41,7 @@ class Misfit(UsageMistake):
         super().__init__(f"{path.removeprefix('.') or 'the document'}: {wanted}, and is {_shown(value)}")
         self._wanted, self._value, self._path = wanted, value, path
 
-    def inside(self, step: str) -> Misfit:
+    def inside(self, step: str) -> "Misfit":
         """The same, where ``step`` leads to the value that was read."""
         return Misfit(self._wanted, self._value, f"{step}{self._path}")
 

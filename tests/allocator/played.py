@@ -1,7 +1,5 @@
 """A history played by address: what was in use after it, and the most that ever was."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from pytest_membudget.allocator.block_map import UNDOING

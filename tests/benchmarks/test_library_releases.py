@@ -1,7 +1,5 @@
 """Releases of a library are run one after another, and a run that was ended goes on where it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

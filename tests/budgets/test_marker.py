@@ -90,20 +90,18 @@ def test_a_positional_argument_is_refused_with_a_form_that_is_taken(args, writte
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"),
-    [("gb", "gib"), ("gpu_s", "gpus"), ("max_grow", "max_growth"), ("component", "components")],
+    ("name", "said"),
+    [
+        ("gb", "did you mean gib?"),
+        ("gpu_s", "did you mean gpus?"),
+        ("max_grow", "did you mean max_growth?"),
+        ("component", "did you mean components?"),
+        ("vram", "the arguments are gib, gpus, gpu, host_gib, held_gib, metric, components, max_growth"),
+    ],
 )
-def test_an_unknown_argument_is_refused_with_the_nearest_name(name, nearest):
+def test_an_unknown_argument_is_refused_with_the_nearest_name_or_with_all(name, said):
     text = refusal_of(UsageMistake, {name: 40})
-    assert text == f"mem_budget({name}=40): there is no argument {name}; did you mean {nearest}?"
-
-
-def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
-    text = refusal_of(UsageMistake, {"vram": 40})
-    assert text == (
-        "mem_budget(vram=40): there is no argument vram; the arguments are gib, gpus, gpu, host_gib, "
-        "held_gib, metric, components, max_growth"
-    )
+    assert text == f"mem_budget({name}=40): there is no argument {name}; {said}"
 
 
 #: Values of an argument, and what is said of each.
@@ -139,19 +137,18 @@ def test_a_card_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
     assert "Did you mean 'RTX-4090'?" in text
 
 
-def test_an_unknown_component_is_refused_with_the_nearest():
-    text = refusal_of(UsageMistake, {"components": {"activation": 12}})
-    assert text == (
-        "mem_budget(components={'activation': 12}): there is no component activation in components; "
-        "did you mean activations?"
-    )
+ALL_COMPONENTS = f"the components are {', '.join(COMPONENTS)}"
 
 
-@pytest.mark.parametrize("component", ["kv", 7])
-def test_an_unknown_component_unlike_any_is_refused_with_all_of_them(component):
-    text = refusal_of(UsageMistake, {"components": {component: 12}})
+@pytest.mark.parametrize(
+    ("component", "said"),
+    [("activation", "did you mean activations?"), ("kv", ALL_COMPONENTS), (7, ALL_COMPONENTS)],
+)
+def test_an_unknown_component_is_refused_with_the_nearest_or_with_all(component, said):
+    written = {component: 12}
+    text = refusal_of(UsageMistake, {"components": written})
     assert (
-        f"there is no component {component} in components; the components are {', '.join(COMPONENTS)}" in text
+        text == f"mem_budget(components={written}): there is no component {component} in components; {said}"
     )
 
 

@@ -245,20 +245,19 @@ def test_a_program_s_version_depends_on_the_program(observed):
     assert observed.changed(kept) == "{root}/tool"
 
 
-def test_a_program_that_is_not_there_may_come(observed):
-    observed.environment["PATH"] = f"{observed.folder}/parts:{observed.environment['PATH']}"
-    kept = observed.kept("try: subprocess.run('nvcc --version', shell=True)\nexcept OSError: pass")
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("nvcc", "'nvcc --version', shell=True"),
+        ("nvidia-smi", "['nvidia-smi', '--query-gpu=name']"),  # accelerate asks it for RTX 4000 cards
+    ],
+)
+def test_a_program_that_is_not_there_may_come(observed, program, arguments):
+    observed.environment["PATH"] = f"{observed.folder}/parts"
+    kept = observed.kept(f"try: subprocess.run({arguments})\nexcept OSError: pass")
 
-    observed.write("parts/nvcc")
-    assert observed.changed(kept) == "{root}/parts/nvcc"
-
-
-def test_a_command_that_is_not_there_reads_nothing_until_it_comes(observed):
-    observed.environment["PATH"] = f"{observed.folder}/parts"  # accelerate asks nvidia-smi for RTX 4000 cards
-    kept = observed.kept("try: subprocess.run(['nvidia-smi', '--query-gpu=name'])\nexcept OSError: pass")
-
-    observed.write("parts/nvidia-smi")
-    assert observed.changed(kept) == "{root}/parts/nvidia-smi"
+    observed.write(f"parts/{program}")
+    assert observed.changed(kept) == f"{{root}}/parts/{program}"
 
 
 def test_what_describes_the_machine_is_kept(observed):

@@ -90,20 +90,17 @@ def test_growth_within_the_tolerance_is_good(bisected):
     assert "\nfirst commit that takes more: b" in bisected(figures, "1%")[1]
 
 
-def test_a_point_without_a_figure_is_skipped_and_says_why(bisected):
-    status, lines, _ = bisected({"a": 50, "b": 50, "c": "it was skipped", "d": 60})
+@pytest.mark.parametrize(
+    ("point", "taken", "why"),
+    [("c", "it was skipped", "it was skipped"), ("broken", 50, "it cannot be installed")],
+)
+def test_a_point_without_a_figure_is_skipped_and_says_why(bisected, point, taken, why):
+    status, lines, _ = bisected({"a": 50, "b": 50, point: taken, "d": 60})
 
     assert status == 1
-    assert "skip  c" in lines
-    assert "      t: no figure: it was skipped" in lines
-    assert "\nthe first commit that takes more is one of: c, d" in lines
-
-
-def test_a_point_that_cannot_be_had_is_skipped(bisected):
-    status, lines, _ = bisected({"a": 50, "broken": 50, "c": 60})
-
-    assert status == 1
-    assert "      t: no figure: it cannot be installed" in lines
+    assert f"skip  {point}" in lines
+    assert f"      t: no figure: {why}" in lines
+    assert f"\nthe first commit that takes more is one of: {point}, d" in lines
 
 
 def test_of_several_tests_the_first_to_grow_counts_and_one_without_a_figure_is_not_good(bisected):

@@ -93,16 +93,11 @@ def test_what_is_over_or_unchecked_fails(run):
     assert failed == OVER | UNCHECKED | {"test_more_on_cuda"}
 
 
-@pytest.mark.parametrize("name", sorted(OVER))
-def test_an_exceeded_budget_is_named_as_one(run, name):
-    assert run.message(name).startswith("BudgetExceeded: ")
-    assert run.rows[name]["verdict"] == "over"
-
-
-@pytest.mark.parametrize("name", sorted(UNCHECKED))
-def test_a_budget_that_was_held_to_nothing_is_named_as_one(run, name):
-    assert run.message(name).startswith("BudgetUnchecked: ")
-    assert run.rows[name]["verdict"] == "error"
+@pytest.mark.parametrize("name", sorted(OVER | UNCHECKED))
+def test_a_budget_is_named_as_exceeded_or_as_held_to_nothing(run, name):
+    error, verdict = ("BudgetExceeded", "over") if name in OVER else ("BudgetUnchecked", "error")
+    assert run.message(name).startswith(f"{error}: ")
+    assert run.rows[name]["verdict"] == verdict
 
 
 def test_a_mark_that_cannot_be_used_fails_its_own_test_with_place_value_and_remedy(run):

@@ -33,28 +33,19 @@ def test_a_machine_has_up_to_8_gpus_or_what_the_launcher_says(gpus, said, size):
     assert gpus_a_machine(gpus, {} if said is None else {"LOCAL_WORLD_SIZE": said}) == size
 
 
-def test_a_machines_ranks_add_up():
-    assert fullest_machine([report(0, 70), report(1, 85)], 2, 2) == Machine(0, 1, 155)
-
-
-def test_of_several_machines_the_fullest_counts():
-    reports = [report(rank, size) for rank, size in enumerate([1, 2, 10, 20, 5, 6])]
-    assert fullest_machine(reports, 6, 2) == Machine(2, 3, 30)
-
-
-def test_the_last_machine_may_have_fewer():
-    assert fullest_machine([report(0, 10), report(1, 10), report(2, 100)], 3, 2) == Machine(2, 2, 100)
-
-
-def test_a_rank_without_an_estimate_counts_as_the_one_that_holds_most():
-    # 8 a machine; of the first 0 is known, of the second 15: 30 + 7 x 30, and 7 x 30 + 20
-    assert fullest_machine([report(0, 30), report(15, 20)], 16, 8) == Machine(0, 7, 240)
-
-
-def test_a_rank_that_holds_nothing_counts_nothing():
-    assert fullest_machine([report(0, 30), report(1)], 2, 2) == Machine(0, 1, 30)
-    assert fullest_machine([report(0), report(1)], 2, 2) == Machine(0, 1, 0)
-
-
-def test_without_reports_there_is_no_machine():
-    assert fullest_machine([], 2, 2) is None
+@pytest.mark.parametrize(
+    ("held", "gpus", "a_machine", "fullest"),
+    [
+        ({0: 70, 1: 85}, 2, 2, Machine(0, 1, 155)),
+        ({0: 1, 1: 2, 2: 10, 3: 20, 4: 5, 5: 6}, 6, 2, Machine(2, 3, 30)),
+        ({0: 10, 1: 10, 2: 100}, 3, 2, Machine(2, 2, 100)),  # the last machine has fewer
+        # a rank without an estimate counts as the one that holds most: 8 a machine; of the first 0 is known,
+        # of the second 15: 30 + 7 x 30, and 7 x 30 + 20
+        ({0: 30, 15: 20}, 16, 8, Machine(0, 7, 240)),
+        ({0: 30, 1: None}, 2, 2, Machine(0, 1, 30)),  # one that holds nothing counts nothing
+        ({0: None, 1: None}, 2, 2, Machine(0, 1, 0)),
+        ({}, 2, 2, None),
+    ],
+)
+def test_the_ranks_of_the_fullest_machine_add_up(held, gpus, a_machine, fullest):
+    assert fullest_machine([report(*one) for one in held.items()], gpus, a_machine) == fullest

@@ -9,8 +9,6 @@ status is 1 if a mutation is stale (its old text is not there exactly once), if 
 are red without any.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import gc

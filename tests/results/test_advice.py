@@ -41,21 +41,16 @@ def test_what_is_missing_is_that_of_the_component():
     assert Excess(None, 9 * GIB).missing_bytes(held) == 0
 
 
-def listed(figures, figure=1000, missing=200):
-    return [*savings_first(figures, figure, missing)]
-
-
-def test_the_largest_saving_comes_first():
-    assert listed({"small": 950, "large": 400, "middle": 900}) == ["large", "middle", "small"]
-
-
-def test_what_saves_less_than_a_hundredth_of_what_is_missing_is_left_out():
-    """200 are missing, so that 2 count and 1 does not."""
-    assert listed({"counts": 998, "does not": 999}) == ["counts"]
-
-
-def test_what_saves_nothing_or_takes_more_is_left_out():
-    assert listed({"same": 1000, "more": 1100}, missing=0) == []
+@pytest.mark.parametrize(
+    ("figures", "missing", "listed"),
+    [
+        ({"small": 950, "large": 400, "middle": 900}, 200, ["large", "middle", "small"]),
+        ({"counts": 998, "does not": 999}, 200, ["counts"]),  # a hundredth of what is missing is 2
+        ({"same": 1000, "more": 1100}, 0, []),
+    ],
+)
+def test_the_largest_saving_comes_first_and_what_saves_next_to_nothing_is_left_out(figures, missing, listed):
+    assert [*savings_first(figures, 1000, missing)] == listed
 
 
 def test_the_json_is_read_again():

@@ -1,7 +1,5 @@
 """The tables of ``docs/scenarios.md``, from the one description of the fields."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from pytest_membudget.user_input.fields import Field, Table

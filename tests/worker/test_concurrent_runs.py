@@ -85,16 +85,11 @@ def test_two_run_at_once_and_answer_when_they_end(tmp_path):
     assert {one.outcome for one in said.values()} == {TRACED}
 
 
-def test_one_at_a_time_answers_in_order():
-    said = Served({"slow": traced(0.3), "quick": traced()}, most=1).run(["slow", "quick"])
-
-    assert [*said] == ["slow", "quick"]
-
-
-def test_where_memory_is_short_one_runs_at_a_time():
-    said = Served({"slow": traced(0.3), "quick": traced()}, free=concurrent_runs.ROOM_BYTES).run(
-        ["slow", "quick"]
-    )
+@pytest.mark.parametrize(
+    "limits", [{"most": 1}, {"free": concurrent_runs.ROOM_BYTES}], ids=["most", "memory"]
+)
+def test_one_at_a_time_answers_in_order(limits):
+    said = Served({"slow": traced(0.3), "quick": traced()}, **limits).run(["slow", "quick"])
 
     assert [*said] == ["slow", "quick"]
 

@@ -5,8 +5,6 @@ were in ``c10/cuda/CUDACachingAllocator.cpp``); rules those of ``round_size``,
 ``roundup_power2_next_division`` and ``get_allocation_size`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.11.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

@@ -6,8 +6,6 @@ allocated until ``free_requested``, and is free from ``free_completed`` on, when
 (``record_trace`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.11).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

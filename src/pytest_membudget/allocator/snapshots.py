@@ -1,7 +1,5 @@
 """Reads what ``torch.cuda.memory._snapshot`` gives: a history of each device, and what lies there now."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the allocator held before the first event of a history that has lost its beginning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Audit events for what Python has none: looks at paths, new processes."""
 
-from __future__ import annotations
-
 import _posixsubprocess
 import os
 import pathlib

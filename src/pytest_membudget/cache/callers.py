@@ -1,7 +1,5 @@
 """Who asks for a path: the test and its libraries, or pytest, this plugin and imports for themselves."""
 
-from __future__ import annotations
-
 import os
 import sys
 import sysconfig

@@ -1,7 +1,5 @@
 """Commands whose answer depends on the checkout, or on the program alone; others are not followed."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The cache of estimates for one session: looked up before a worker runs a test, filled with its answer."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

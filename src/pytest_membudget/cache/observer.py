@@ -1,7 +1,5 @@
 """Observer: records what a worker's process asks of paths and modules, by Python's audit events."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

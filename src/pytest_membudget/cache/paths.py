@@ -1,7 +1,5 @@
 """Paths: which belong to installations, and which one a function was given."""
 
-from __future__ import annotations
-
 import os
 import sys
 import sysconfig

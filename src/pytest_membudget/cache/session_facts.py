@@ -1,7 +1,5 @@
 """Facts that every estimate of a session depends on: installed packages, this plugin, settings, variables."""
 
-from __future__ import annotations
-
 import glob
 import os
 import platform

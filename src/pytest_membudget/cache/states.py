@@ -1,7 +1,5 @@
 """Dependencies of an estimate: states of paths, and whether one has changed."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.machinery
 import json

@@ -1,7 +1,5 @@
 """The cache's folder: one file for each estimate, written by any number of processes."""
 
-from __future__ import annotations
-
 import bisect
 import contextlib
 import itertools

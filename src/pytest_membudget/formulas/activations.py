@@ -123,9 +123,8 @@ def _experts(layer: Shape, rank: Rank) -> float:
     split = expert_tensor_degree(rank)
     gathered = split if rank.job.degrees.sequence_parallel else 1
     one = 2 * size * hidden + _of_width(layer.width, layer, rank) / split
-    return (
-        layer.experts_per_token * gathered * one + 4 * 2 * layer.experts
-    )  # the router's logits and shares in fp32
+    router = 4 * 2 * layer.experts  # its logits and shares in fp32
+    return layer.experts_per_token * gathered * one + router
 
 
 def _scores(layer: Shape, rank: Rank) -> float:

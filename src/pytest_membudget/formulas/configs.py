@@ -77,11 +77,8 @@ def _gpt_oss(values: Values) -> Values:
 
 
 def _llama4(values: Values) -> Values:
-    width, layers, step = (
-        values["intermediate_size"],
-        values["num_hidden_layers"],
-        values["interleave_moe_layer_step"],
-    )
+    width, layers = values["intermediate_size"], values["num_hidden_layers"]
+    step = values["interleave_moe_layer_step"]
     return {
         **_usual(values),
         "experts": values["num_local_experts"],

@@ -70,20 +70,13 @@ def _trained(rank: Rank, states: States) -> tuple[Moment, ...]:
     buffers = _buffer_bytes(rank, states)
     first = {**held, GRADIENTS: early, ACTIVATIONS: kept + _cast_bytes(rank), COLLECTIVES: gathered + buffers}
     loss = {**first, TEMPORARIES: _loss_bytes(rank) + _teacher_bytes(rank)[1]}
-    again, reduced = _recomputed_bytes(rank), _whole_gradient_bytes(rank)
     backward = {
         **first,
         GRADIENTS: max(early, _head_gradient_bytes(rank, states)),
-        TEMPORARIES: again,
-        COLLECTIVES: gathered + buffers + reduced,
+        TEMPORARIES: _recomputed_bytes(rank),
+        COLLECTIVES: gathered + buffers + _whole_gradient_bytes(rank),
     }
-    last = {
-        **held,
-        GRADIENTS: ready,
-        ACTIVATIONS: _cast_bytes(rank),
-        TEMPORARIES: again,
-        COLLECTIVES: gathered + buffers + reduced,
-    }
+    last = {**backward, GRADIENTS: ready, ACTIVATIONS: _cast_bytes(rank)}
     step = {**held, GRADIENTS: ready, COLLECTIVES: buffers}
     step[TEMPORARIES] = 0 if _is_offloaded(rank) else states.step_temporaries
     return (
@@ -151,12 +144,8 @@ def _recomputed_bytes(rank: Rank) -> float:
 
 def _gathered_bytes(rank: Rank) -> float:
     """Whole parameters of the layers that run and of the ends, if they are shared; a dequantised linear."""
-    adapter, is_quantised = (
-        rank.job.adapter,
-        rank.job.adapter is not None and rank.job.adapter.base is not None,
-    )
-    found, size = 0.0, element_type(rank)
-    if adapter is not None and is_quantised:
+    adapter, found, size = rank.job.adapter, 0.0, element_type(rank)
+    if adapter is not None and adapter.base is not None:
         linears = [part.rows * part.columns for part in parts_of(rank) if part.is_linear]
         found += size * max(linears, default=0)
     if not _shares_parameters(rank):
@@ -243,11 +232,8 @@ def _teacher_bytes(rank: Rank) -> tuple[float, float]:
     teacher = decoder_of(job.teacher)
     size = TYPE_BYTES[job.teacher_type or job.precision.compute_type]
     degrees = job.degrees
-    shards = (
-        degrees.data_parallel_shard_degree * degrees.context_parallel_degree
-        if _shares_parameters(rank)
-        else 1
-    )
+    is_shared = _shares_parameters(rank)
+    shards = degrees.data_parallel_shard_degree * degrees.context_parallel_degree if is_shared else 1
     layer = sum(part.elements for part in layer_parts(Rank(job, teacher, 0), teacher.layers[-1]))
     gathered = _GATHERED_LAYERS * size * layer if shards > 1 else 0
     logits = tokens_of(rank) * teacher.shape.vocab * (size + 4)

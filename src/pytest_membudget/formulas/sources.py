@@ -68,6 +68,7 @@ def _megatron(values: Mapping[str, Any], where: str) -> Decoder:
     learned = values.get("position-embedding-type", "learned_absolute") == "learned_absolute"
     block = values.get("make-vocab-size-divisible-by", 128) * values.get("tensor-model-parallel-size", 1)
     vocab = values.get("vocab-size") or values.get("padded-vocab-size") or _GPT2_VOCABULARY
+    has_norms = values.get("qk-layernorm") and not values.get("multi-latent-attention")
     shape = {
         "hidden": hidden,
         "layers": values["num-layers"],
@@ -78,9 +79,7 @@ def _megatron(values: Mapping[str, Any], where: str) -> Decoder:
         "vocab": -(-vocab // block) * block,
         "gated": gated,
         "norm": "rms" if values.get("normalization") == "RMSNorm" else "layer",
-        "qk_norm": "head"
-        if values.get("qk-layernorm") and not values.get("multi-latent-attention")
-        else None,
+        "qk_norm": "head" if has_norms else None,
         "positions": values.get("max-position-embeddings", 0) if learned else 0,
         "tied": not values.get("untie-embeddings-and-output-weights"),
         "qkv_bias": bias,

@@ -1,7 +1,5 @@
 """The catalogue of cards: their names, and their properties as PyTorch sees them."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

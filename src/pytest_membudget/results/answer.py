@@ -3,8 +3,6 @@
 Each has one JSON form, in which it goes from process to process, and in which the cache keeps it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
@@ -88,7 +86,7 @@ class Request(JsonObject):
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def of(cls, test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> Request:
+    def of(cls, test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> "Request":
         """What estimates ``test``."""
         program = astuple(test.program) if test.program is not None else None
         gpu, is_limited = budget.gpu or default_gpu, budget.gpu is not None
@@ -98,7 +96,7 @@ class Request(JsonObject):
             has_components=bool(budget.components),
         )
 
-    def of_rank(self, rank: int, world_size: int, received: str = "") -> Request:
+    def of_rank(self, rank: int, world_size: int, received: str = "") -> "Request":
         """The same for one of several ranks."""
         snapshot = self.snapshot and name_of_rank(self.snapshot, rank)
         return replace(self, snapshot=snapshot, rank=rank, world_size=world_size, received=received)
@@ -185,8 +183,7 @@ class Answer(Exchange):
     @property
     def host_bytes(self) -> int:
         """The peak of its one rank's host memory; 0 where that is not known."""
-        host = self.report.host if self.report is not None else None
-        return host.peak_bytes if host is not None else 0
+        return self.report.host_bytes if self.report is not None else 0
 
 
 def failed(reason: str, **more: Any) -> Answer:

@@ -1,7 +1,5 @@
 """BodyWarning: a warning of a test's body, which ran in a worker, as pytest's summary shows it."""
 
-from __future__ import annotations
-
 import builtins
 import sys
 import warnings
@@ -24,7 +22,7 @@ class BodyWarning(JsonObject):
     line: LineNumber
 
     @classmethod
-    def of(cls, recorded: warnings.WarningMessage) -> BodyWarning:
+    def of(cls, recorded: warnings.WarningMessage) -> "BodyWarning":
         """``recorded``, as plain values."""
         category = recorded.category
         base = next(one.__name__ for one in category.__mro__ if one.__module__ == "builtins")

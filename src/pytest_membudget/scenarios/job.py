@@ -4,8 +4,6 @@ Recipes and the arithmetic of ``formulas`` read it; what one of them does not re
 written (``recipes/known.py``). Names of parallel degrees are torchtitan's (``ParallelDims``).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, field

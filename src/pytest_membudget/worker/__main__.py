@@ -1,7 +1,5 @@
 """Entry point of a worker process: prepares the device, starts the session, serves requests."""
 
-from __future__ import annotations
-
 import os
 import pkgutil
 import shutil
@@ -27,7 +25,7 @@ class Prepared:
     """What a worker has before it starts its session."""
 
     device: Device
-    observer: Observer | None
+    observer: "Observer | None"
     """Records what tests read; None where nothing is kept of them."""
 
 

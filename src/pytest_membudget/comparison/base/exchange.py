@@ -3,8 +3,6 @@
 A base that is a stored report is the same value.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -71,7 +69,7 @@ class Facts(JsonObject):
     is_environment: bool = False
     """Of another environment: another torch is a change as of any other distribution."""
 
-    def version_changes(self, head: Facts) -> Versions:
+    def version_changes(self, head: "Facts") -> Versions:
         """Distributions that ``head`` has in other versions, then those that only one of the two has.
 
         Empty if one of the two does not say.

@@ -4,8 +4,6 @@ PyTorch keeps one, which is the run's from its begin to its end. The body is sho
 kept for it alone: what happened since it began, its own metadata, and no frame of this package.
 """
 
-from __future__ import annotations
-
 import inspect
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """A CUDA device of this machine during one test: the allocator's peaks, by component."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from collections.abc import Mapping
@@ -16,21 +14,6 @@ from ...tracking.summary import memory_report
 from ..contract import Device
 from .kernels import follow_kernels
 from .recorded_run import RecordedRun, RunResult
-
-
-def made_for(gpu: Gpu) -> RealCudaDevice:
-    """The device of this machine, whatever ``gpu`` is.
-
-    Raises ``UsageMistake`` on the stand-in, where nothing is measured.
-    """
-    if is_stand_in_loaded():
-        raise UsageMistake("the stand-in's libraries are loaded: unset LD_PRELOAD to measure")
-    return RealCudaDevice()
-
-
-def is_stand_in_loaded() -> bool:
-    """Whether the stand-in's libraries are loaded in this process in place of CUDA's."""
-    return hasattr(ctypes.CDLL(None), "stand_in_set_cards")
 
 
 class RecordedDevice(Device):
@@ -131,6 +114,21 @@ class RealCudaDevice(RecordedDevice):
             device="cuda",
             peaks=allocators_peaks(recorded.stats, outside_bytes),
         )
+
+
+def made_for(gpu: Gpu) -> RealCudaDevice:
+    """The device of this machine, whatever ``gpu`` is.
+
+    Raises ``UsageMistake`` on the stand-in, where nothing is measured.
+    """
+    if is_stand_in_loaded():
+        raise UsageMistake("the stand-in's libraries are loaded: unset LD_PRELOAD to measure")
+    return RealCudaDevice()
+
+
+def is_stand_in_loaded() -> bool:
+    """Whether the stand-in's libraries are loaded in this process in place of CUDA's."""
+    return hasattr(ctypes.CDLL(None), "stand_in_set_cards")
 
 
 def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> dict[str, int]:

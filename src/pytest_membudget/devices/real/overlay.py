@@ -1,7 +1,5 @@
 """Joins the records of a run with the allocator's history of it, into a ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ... import components

@@ -1,7 +1,5 @@
 """Prepares a run's snapshot for the report: operators, the test's calls, components and modules of blocks."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Mapping, Sequence
@@ -68,7 +66,7 @@ def show_in(
 
 
 def _show_in_trace(
-    trace: Sequence[dict[str, Any]], purposes: Mapping[int, str], held: dict[int, str], frames: _Frames
+    trace: Sequence[dict[str, Any]], purposes: Mapping[int, str], held: dict[int, str], frames: "_Frames"
 ) -> None:
     """``held`` receives the texts of the blocks that are alive after ``trace``, by address."""
     for number, entry in enumerate(trace):

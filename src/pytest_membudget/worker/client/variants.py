@@ -1,7 +1,5 @@
 """Runs a test again where its figure may depend on what nobody knows, and says whether it does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -130,7 +128,7 @@ def _with_garbage(first: Answer, kept: Answer) -> Answer:
     return _as_first(first, most, replace(most.report, caveats=tuple(dict.fromkeys(found))))
 
 
-def _together(compared: _Compared, further: FurtherRuns) -> Answer:
+def _together(compared: "_Compared", further: FurtherRuns) -> Answer:
     first, most = compared.first, compared.most
     report = most.report
     if report is None or not most.has_figure:

@@ -266,12 +266,10 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
             caveats = (*caveats, Caveat(WORST_CASE, _COUNTED))
     ends = [RankEnd(rank, _with(caveats, answer)) for rank, answer in answers.items()]
     whole = replace(combined(ends, budget.gpus), snapshot_rank=_snapshot_rank(answers))
-    apart = (
-        _apart({**{one: run.answer for one, run in ranks.latest.items()}, **answers})
-        if whole.outcome == TRACED
-        else None
-    )
-    return whole if apart is None else replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
+    apart = _apart({one: run.answer for one, run in ranks.latest.items()} | answers)
+    if apart is None or whole.outcome != TRACED:
+        return whole
+    return replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
 
 
 def _as_final(answer: Answer) -> Answer:

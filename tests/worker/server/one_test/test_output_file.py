@@ -25,11 +25,20 @@ def print_into(output, text):
     os.waitpid(pid, 0)
 
 
-def test_both_streams_are_kept_in_their_order(output):
+@pytest.mark.parametrize(
+    ("printed", "kept"),
+    [
+        (b"a line\n", "a line\nand an error"),
+        (b'  File "/env/site-packages/_pytest/runner.py", line 3 in call\n', "and an error"),
+    ],
+    ids=["both streams", "frames of pytest"],
+)
+def test_both_streams_are_kept_in_their_order_without_frames_of_pytest(output, printed, kept):
+    print_into(output, printed)
 
-    print_into(output, b"a line\n")
+    output.cut()  # which leaves a small file as it is
 
-    assert output.last_lines() == "a line\nand an error"
+    assert output.last_lines() == kept
 
 
 def test_nothing_printed_is_nothing_reported(output):
@@ -69,18 +78,3 @@ def test_what_was_printed_before_the_test_is_not_reported(output):
     output.forget(end)  # who is told of the end may be late
 
     assert output.last_lines() == "the test's\nand an error"
-
-
-def test_a_small_file_is_not_cut(output):
-    print_into(output, b"small\n")
-
-    output.cut()
-
-    assert output.last_lines() == "small\nand an error"
-
-
-def test_frames_of_pytest_are_left_out(output):
-
-    print_into(output, b'  File "/env/site-packages/_pytest/runner.py", line 3 in call\n')
-
-    assert output.last_lines() == "and an error"

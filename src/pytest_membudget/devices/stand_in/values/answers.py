@@ -1,7 +1,5 @@
 """What the next copies from a card to the host are answered (``native/answers.c``)."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ somebody: a storage that was looked at would take more memory than on a card. So
 address that they begin at, until that memory is given to somebody else (``followed_memory``).
 """
 
-from __future__ import annotations
-
 import ctypes
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How many elements of a sparse tensor are left where several had the same place: a kernel copies it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

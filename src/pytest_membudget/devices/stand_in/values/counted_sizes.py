@@ -3,8 +3,6 @@
 Read in aten/src/ATen/native/cuda/{Nonzero,Unique,UniqueCub,SummaryOps}.cu and native/Repeat.h (2.15).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ one number in [0, 1) is taken to be 0.5, so that what is likely happens; a whole
 range, which makes the larger shape; a permutation changes nothing. Other variants have the other ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The stand-in's library sees every allocation (``native/followed.c``), also those
 operator reports, and every launch of a kernel; Python asks it for the addresses that it follows.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 

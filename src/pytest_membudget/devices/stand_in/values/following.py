@@ -1,7 +1,5 @@
 """What is known, supposed and assumed of the tensors on the cards, kept as operators run."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ Triton's and a compiler's, are no such ones where their parameters say what they
 (``native/kernel_parameters.c``).
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Where the groups of a grouped matrix product end, which it reads from the card to multiply one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

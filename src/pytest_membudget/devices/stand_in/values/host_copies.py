@@ -1,7 +1,5 @@
 """Copies on the host of what nobody knows on a card: hollow tensors, followed there as on the card."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ Each calls the kernel, which allocates as on a card, and then has what is known 
 registered for the CUDA key alone, below autograd: nothing above sees another program.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ A mask made from shapes has a known count, so ``x[mask]`` has a known shape. ``u
 taken where the values are unknown.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -6,8 +6,6 @@ kept in a separate host storage; of a tensor whose elements are all the same, th
 ``learning`` says what each operator does to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import torch

@@ -4,8 +4,6 @@ Operators on small known tensors are also computed on the host; on uniform tenso
 size, elementwise operators and reductions run on one element. In-place ones write to the host values too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

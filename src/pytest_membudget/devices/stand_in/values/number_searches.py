@@ -5,8 +5,6 @@ native/BucketizationUtils.h, 2.15), and then casts it by ``copy_``: a kernel in 
 ``copy_``, cannot be given such a tensor. Here the same requests are made of a tensor without that mark.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

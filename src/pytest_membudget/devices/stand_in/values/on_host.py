@@ -1,7 +1,5 @@
 """Operators computed on the host, on what is known of their arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``one_hot`` on cards: without ``num_classes`` the largest number decides the shape."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

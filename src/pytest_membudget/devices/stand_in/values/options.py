@@ -1,7 +1,5 @@
 """Among how many ``argmax``, ``sort`` and their like choose: what they give are whole numbers below that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Many of PyTorch's operators allocate their result and have the kernel for ``out=
 ``logical_and``. Their lesson is that of the operator without ``out``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is to be done around each of PyTorch's CUDA kernels, by its operator."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads of data that is not there: the answers given, and the list of them for the report."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 From there on the test is another run than the one on a GPU, and what it takes is not what it takes there.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final
 

@@ -4,8 +4,6 @@ Whatever is taken could really happen: each row chooses ``count`` different ones
 get every token ``count`` times, no more and no less.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Sizes of unknown data: none is larger than these, unless the test assumes so.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple

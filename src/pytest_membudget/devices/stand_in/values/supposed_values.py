@@ -6,8 +6,6 @@ as it was sent, however they are distinguished. What is supposed decides shapes 
 other read: the token that a model samples stays unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

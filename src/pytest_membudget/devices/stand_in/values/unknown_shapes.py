@@ -3,8 +3,6 @@
 Each is listed in the report with its line. What has neither is refused, and the error says what to write.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

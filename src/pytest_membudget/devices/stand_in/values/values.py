@@ -1,7 +1,5 @@
 """Values on the stand-in's cards, as a whole: installed once in a worker process."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

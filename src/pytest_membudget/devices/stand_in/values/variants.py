@@ -11,8 +11,6 @@ NCCL's watchdog looks (``ranks/reducers.py``).
 In all but 0 garbage is kept (``host/garbage.py``).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection
