@@ -54,9 +54,7 @@ class RankReads:
 
         @functools.wraps(original)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            frame = sys._getframe().f_back  # none on a thread of the engine's
-            if not _is_dispatching(frame, name):
-                self._asked(frame)
+            self._asked(sys._getframe().f_back, by=name)  # none on a thread of the engine's
             return original(*args, **kwargs)
 
         setattr(owner, name, watched)
@@ -67,30 +65,35 @@ class RankReads:
         if name in _VARIABLES:
             self._asked(frame, is_local=name == "LOCAL_RANK")
 
-    def _asked(self, frame: FrameType | None, *, is_local: bool = False) -> None:
+    def _asked(self, frame: FrameType | None, *, by: str = "", is_local: bool = False) -> None:
         while frame is not None and os.path.basename(frame.f_code.co_filename) in _PASSED:
             frame = frame.f_back
         if frame is None or not self._source.shows(frame.f_code.co_filename):
+            return
+        if by and _is_dispatching(frame, by):
             return
         place = (frame.f_code.co_filename, frame.f_lineno)
         if place not in self.lines and not (is_local and _names_device_only(frame.f_code, frame.f_lineno)):
             self.lines[place] = None
 
 
-def _is_dispatching(frame: FrameType | None, name: str) -> bool:
+def _is_dispatching(frame: FrameType, name: str) -> bool:
     """Whether PyTorch's C++ asks by ``name``, as it dispatches an operator of ``frame``'s line to a DTensor.
 
     It does so with this key excluded (``pythonFallback``, aten/src/ATen/core/PythonFallbackKernel.cpp, 2.13),
     as below every ``__torch_dispatch__``; what a line asks there itself counts. Autograd excludes nothing as
     it detaches a result that it keeps (``SavedVariable``, torch/csrc/autograd/saved_variable.cpp, 2.13).
     """
-    if frame is None or name in frame.f_code.co_names:
+    if name in frame.f_code.co_names:
         return False
+    if _is_in_operator(frame.f_code, frame.f_lasti):
+        return True
     if not torch._C._dispatch_tls_is_dispatch_key_excluded("PythonTLSSnapshot"):
-        return _is_in_operator(frame.f_code, frame.f_lasti)
-    while frame is not None and frame.f_code.co_name != "__torch_dispatch__":
-        frame = frame.f_back
-    return frame is None
+        return False
+    around: FrameType | None = frame
+    while around is not None and around.f_code.co_name != "__torch_dispatch__":
+        around = around.f_back
+    return around is None
 
 
 @functools.lru_cache(maxsize=4096)
