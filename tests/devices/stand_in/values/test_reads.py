@@ -64,9 +64,17 @@ def made_of_tensors():
     return [[tensor.tolist(), str(tensor.dtype)[6:], tensor.device.type] for tensor in made]
 
 
+def filled_with_tensors():
+    """The kernels read the number that they fill in (native/cuda/Indexing.cu, 2.13)."""
+    number, unknown, zeros = torch.tensor(2.0).cuda(), torch.randn(3, device="cuda"), torch.zeros(3).cuda()
+    unknown.masked_fill_(unknown > 0, number).index_fill_(0, torch.arange(2, device="cuda"), number)
+    return zeros.masked_fill(torch.arange(3, device="cuda") > 1, number).tolist()
+
+
 KNOWN = [
     (known_item, [2.5, False, 7]),
     (as_arrays, ["int64", [0, 1, 2], [0.0, 1.0, 2.0], [1, 2], 1.0, [1.0, 1.0], 20, [0, 1], [0, 1]]),
+    (filled_with_tensors, [0.0, 0.0, 2.0]),
     (compared, [True, False, False, True, False, False, True]),
     (
         made_of_tensors,

@@ -265,13 +265,16 @@ class Kernels:
         return run
 
     def _read_within(self, kernel: Kernel, tensor: torch.Tensor) -> Any:
-        """What a kernel reads itself: an answer that waits; of a check, true; or zero.
+        """What a kernel reads itself: an answer that waits; what it was given; of a check, true; or zero.
 
         What lies there is left from whoever had the memory before.
         """
         nesting = self._nesting
         if nesting.depth >= _UNFOLLOWED or self._answers.are_waiting():
             return kernel(tensor)
+        given = self._following.reads.certain(tensor)
+        if given is not None:
+            return given.item()
         is_check = tensor.dtype is torch.bool and tensor.data_ptr() == nesting.checked
         value = torch.tensor(is_check, dtype=tensor.dtype, device="cpu").item()
         if not is_check:
