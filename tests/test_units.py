@@ -11,15 +11,15 @@ def test_the_units_are_powers_of_1024():
 
 @pytest.mark.parametrize(
     ("gib", "size_bytes"),
-    [(40, 42_949_672_960), (0.5, 536_870_912), (1 / 1024, 1_048_576)],
+    [
+        (40, 42_949_672_960),
+        (0.5, 536_870_912),
+        (1 / 1024, 1_048_576),
+        (0.1, 107_374_182),  # a fraction of a byte is dropped: 107374182.4
+    ],
 )
 def test_gib_become_bytes(gib, size_bytes):
     assert bytes_of_gib(gib) == size_bytes
-
-
-def test_a_fraction_of_a_byte_is_dropped():
-    # 0.1 * 1073741824 = 107374182.4
-    assert bytes_of_gib(0.1) == 107_374_182
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,11 @@ def test_a_fraction_of_a_byte_is_dropped():
         (107_374_182, "0.10 GiB"),
         (1_610_612_736, "1.50 GiB"),
         (42_949_672_960, "40.00 GiB"),
+        (-512, "-512 B"),  # what was saved
+        (-1_610_612_736, "-1.50 GiB"),
     ],
 )
 def test_a_size_has_the_unit_that_shows_its_digits(size_bytes, text):
-    assert gib_text(size_bytes) == text
-
-
-@pytest.mark.parametrize(("size_bytes", "text"), [(-512, "-512 B"), (-1_610_612_736, "-1.50 GiB")])
-def test_what_was_saved_has_a_minus_and_the_same_unit(size_bytes, text):
     assert gib_text(size_bytes) == text
 
 

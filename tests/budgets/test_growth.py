@@ -29,15 +29,11 @@ def test_growth_is_a_share_a_size_or_both_in_any_order(text, percent, size_bytes
         (Growth(), 1000, 0),
         (Growth(percent=150.0), 10, 15),
         (Growth(percent=2.0, size_bytes=64), 0, 64),  # nothing there before: only the size helps
+        (Growth(percent=2.0), 99, 1),  # a fraction of a byte does not count: 1.98
     ],
 )
 def test_share_and_size_add_up(growth, base_bytes, allowed_bytes):
     assert growth.allowed_bytes(base_bytes) == allowed_bytes
-
-
-def test_a_fraction_of_a_byte_does_not_count():
-    # 2% of 99 bytes is 1.98 bytes
-    assert Growth(percent=2.0).allowed_bytes(99) == 1
 
 
 @pytest.mark.parametrize("text", ["2% + 3%", "1 MiB + 2 MiB", "1% + 1 MiB + 1%"])

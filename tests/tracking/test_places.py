@@ -28,21 +28,32 @@ OURS = frame(
 WRITTEN = frame("call", f"/tmp/torchinductor_u/tr/ctr{'7' * 49}.py", 108)
 
 
-def test_the_innermost_line_outside_pytorch_is_the_place():
-    frames = [ALLOCATOR, BMM, LINEAR, USERS, PYTEST]
-
-    assert place_of(frames) == "models/attention.py:41"
+USERS_PLACE = "models/attention.py:41"
 
 
-def test_folders_above_the_files_own_are_left_out():
-    windows = frame("forward", "C:\\Users\\u\\repo\\models\\attention.py", 41)
-
-    assert place_of([windows]) == place_of([USERS])
-
-
-def test_the_line_of_compiled_code_is_that_for_which_it_was_written():
-    """PyTorch puts the user's line behind that of the written code: ``stack_frames_for_code``."""
-    assert place_of([ALLOCATOR, WRITTEN, USERS, PYTEST]) == "models/attention.py:41"
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        ([ALLOCATOR, BMM, LINEAR, USERS, PYTEST], USERS_PLACE),
+        ([frame("forward", "C:\\Users\\u\\repo\\models\\attention.py", 41)], USERS_PLACE),
+        # PyTorch puts the user's line behind that of the written code: ``stack_frames_for_code``
+        ([ALLOCATOR, WRITTEN, USERS, PYTEST], USERS_PLACE),
+        ([BMM, USERS, frame("apply", "/x/torch/utils/checkpoint.py", 3), NODE], USERS_PLACE),
+        ([ALLOCATOR, BMM, NODE, ENGINE], "BmmBackward0"),
+        ([ALLOCATOR, BMM, ACCUMULATE, ENGINE], "AccumulateGrad"),
+        # a backward that runs on the calling thread: the call of it is below the node
+        ([frame("aten::bmm"), frame("BmmBackward0"), USERS], "BmmBackward0"),
+        ([], "backward"),
+        ([ALLOCATOR, ENGINE], "no line of Python"),
+    ],
+    ids=[
+        *("the innermost outside PyTorch", "Windows", "compiled code", "recomputed", "a node"),
+        *("a node of PyTorch", "the calling thread", "no frame", "no line of the users"),
+    ],
+)
+def test_the_place_is_the_innermost_line_of_the_users_or_a_node_of_backward(frames, place):
+    assert place_of(frames) == place
+    assert is_node(place) is (place in ("BmmBackward0", "AccumulateGrad"))
 
 
 RESIZED = ["at::native::resize_bytes_cuda(c10::StorageImpl*)", "THPStorage_resize_(_object*)"]
@@ -60,32 +71,6 @@ RESIZED = ["at::native::resize_bytes_cuda(c10::StorageImpl*)", "THPStorage_resiz
 )
 def test_without_an_operator_it_is_the_method_or_the_function_without_its_types(names, function):
     assert function_of([ALLOCATOR, *map(frame, names)] if names else []) == function
-
-
-@pytest.mark.parametrize(("node", "name"), [(NODE, "BmmBackward0"), (ACCUMULATE, "AccumulateGrad")])
-def test_in_backward_the_node_is_the_place(node, name):
-    assert place_of([ALLOCATOR, BMM, node, ENGINE]) == name
-    assert is_node(name)
-
-
-def test_a_node_counts_where_the_call_of_backward_is_below_it_too():
-    """Of a backward that runs on the calling thread."""
-    assert place_of([frame("aten::bmm"), frame("BmmBackward0"), USERS]) == "BmmBackward0"
-
-
-def test_code_that_a_node_has_recomputed_has_its_own_line():
-    assert place_of([BMM, USERS, frame("apply", "/x/torch/utils/checkpoint.py", 3), NODE]) == (
-        "models/attention.py:41"
-    )
-
-
-def test_without_any_frame_it_was_backward():
-    assert place_of([]) == "backward"
-    assert not is_node("backward")
-
-
-def test_frames_without_a_line_of_the_users_say_so():
-    assert place_of([ALLOCATOR, ENGINE]) == "no line of Python"
 
 
 #: ``Tensor.cuda``
