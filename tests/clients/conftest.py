@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+#: As the user has it, before tests/conftest.py sets another: kernels that Triton has compiled are kept there.
+CACHE = os.environ.get("MEMBUDGET_CACHE_DIR", "")
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +26,11 @@ def rows_of(tmp_path_factory):
             "--membudget-measure=off",
             "--membudget-cache=off",
         ]
+        variables = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "MEMBUDGET_CACHE_DIR": CACHE}
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-W", "default", "-p", "no:cacheprovider", *options, *files],
             cwd=ROOT,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+            env={**os.environ, **variables},
         )
         assert done.returncode == 0  # what it printed is above, and with -s seen while it runs
         return json.loads((folder / "report.json").read_text())["tests"]
