@@ -185,6 +185,19 @@ def test_no_test_finds_what_another_one_has_tuned(stand_in, tmp_path):
     assert peaks == [4 * MIB + 256 * MIB] * 2
 
 
+def calls_of_a_benchmark():
+    import triton
+
+    calls = []
+    triton.testing.do_bench(lambda: calls.append(None))
+    return len(calls)
+
+
+def test_kernels_are_tried_as_seldom_as_those_that_take_long(stand_in):
+    """One that compiles, five to see how long it takes, one to warm up, one that is measured (Triton 3.7)."""
+    assert stand_in(calls_of_a_benchmark) == 1 + 5 + 1 + 1
+
+
 def tuned_product(folder):
     """What a compiled product calls, and its peaks: tuned, and later."""
     os.environ[INDUCTOR_VARIABLE] = folder

@@ -13,8 +13,9 @@
 #include "unknown.h"
 #include "waiting.h"
 
-/* Any elapsed time, but the same each time: autotuning then always takes the first of its candidates. */
-#define ELAPSED_MS 1.0f
+/* Any elapsed time, but the same each time: autotuning then always takes the first of its candidates. It is long:
+   what is over at once is tried hundreds of times. */
+#define ELAPSED_MS 1000.0f
 
 struct event {
     struct capture *capture; /* of the stream that it was recorded in last */
