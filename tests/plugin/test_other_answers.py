@@ -188,6 +188,14 @@ AGREED = {
     "until_a_flag": (8, "kept = take(8)\nwhile not (numbers() > 0).all():\n    pass"),
     "a_draw_with_a_seed": (8, "random.seed(5)\ntake(random.randint(8, 8))"),
     "a_seed_that_decides_nothing": (8, "torch.Generator('cuda').seed()\ntake(8)"),
+    # in a further run neither the folder nor the file of the first is there
+    "a_folder_that_it_makes": (8, "take(8)\nif (numbers() > 0).any() or True:\n    os.mkdir('made')"),
+    "a_file_that_it_would_load": (
+        8,
+        "kept = take(64 if os.path.exists('made.pt') else 8)\n"
+        "if (numbers() > 0).any():\n    print()\n"
+        "torch.save(kept, 'made.pt')",
+    ),
     "labels": (
         8,
         "confusion = numpy.zeros((256, 8))\n"

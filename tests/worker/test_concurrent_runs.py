@@ -12,12 +12,13 @@ from pytest_membudget.worker.protocol import RESULT, Channel, Message, Task
 from pytest_membudget.worker.server import concurrent_runs
 from pytest_membudget.worker.server.child_process import Child, SessionGone
 from pytest_membudget.worker.server.concurrent_runs import ConcurrentRuns
+from pytest_membudget.worker.server.made_files import folder_lock
 
 
 class Served:
     """An ``ConcurrentRuns`` at one end of two pipes; ``bodies`` by key are what its children run."""
 
-    def __init__(self, bodies, most=2, free=float("inf"), timeout=20, ended=lambda key: None):
+    def __init__(self, bodies, most=2, free=float("inf"), timeout=20, ended=lambda key: None, apart=()):
         own_read, their_write = os.pipe()
         their_read, own_write = os.pipe()
         self.session = Channel(own_read, own_write)
@@ -34,6 +35,7 @@ class Served:
             ended(task.request.key)
 
         self.served = ConcurrentRuns(self.channel, most, start, end, lambda: free)
+        self.apart = apart
 
     def run(self, keys):
         """What it says of ``keys``, all asked at once: each with its answer, in the order of their ends."""
@@ -50,7 +52,8 @@ class Served:
 
         thread = threading.Thread(target=listen)
         thread.start()
-        self.served.serve()
+        with folder_lock(os.curdir) as lock:
+            self.served.serve(lambda task: task.request.key in self.apart, lock)
         thread.join()
         return said
 
@@ -92,6 +95,29 @@ def test_one_at_a_time_answers_in_order(limits):
     said = Served({"slow": traced(0.3), "quick": traced()}, **limits).run(["slow", "quick"])
 
     assert [*said] == ["slow", "quick"]
+
+
+def test_one_that_is_to_run_alone_waits_for_the_others_and_for_other_processes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def alone():
+        return Answer(TRACED if (tmp_path / "left").exists() else "error")
+
+    def leaves():
+        time.sleep(0.3)  # the other process
+        (tmp_path / "left").touch()
+        leave.set()
+
+    leave = threading.Event()
+    with folder_lock(tmp_path) as others:
+        assert others.take(alone=False)
+        threading.Thread(target=lambda: (leave.wait(), others.release())).start()
+        threading.Thread(target=leaves).start()
+        served = Served({"alone": alone, "slow": traced(0.2), "quick": traced()}, apart=("alone",))
+        said = served.run(["alone", "slow", "quick"])
+
+    assert served.started == ["slow", "quick", "alone"]
+    assert {one.outcome for one in said.values()} == {TRACED}
 
 
 def test_what_fails_next_to_others_is_run_again_alone(tmp_path):
@@ -162,8 +188,8 @@ def test_when_the_session_goes_no_child_is_left(tmp_path):
         served.session.send(Task(number, Request(key, "t.py", "L4", False, "allocated")).to_json())
     threading.Timer(1.0, served.session.close).start()
 
-    with pytest.raises(SessionGone):
-        served.served.serve()
+    with pytest.raises(SessionGone), folder_lock(tmp_path) as lock:
+        served.served.serve(lambda task: False, lock)
 
     pids = [int(path.name) for path in tmp_path.iterdir()]
     assert len(pids) == 2

@@ -15,6 +15,7 @@ from ...hardware.host_capacity import free_bytes
 from ...results.answer import Answer
 from ..protocol import RESULT, RUNNING, Channel, Message, Task
 from .child_process import INTERVAL, Child, SessionGone
+from .made_files import FolderLock
 
 #: Free host memory in bytes that one more child needs at least.
 ROOM_BYTES = 2**30
@@ -57,17 +58,20 @@ class ConcurrentRuns:
         self._is_over = False
         self._next_heartbeat = time.monotonic() + _HEARTBEAT
 
-    def serve(self) -> None:
+    def serve(self, is_apart: Callable[[Task], bool], lock: FolderLock) -> None:
         """Serve until the session closes, or after an answer that ends this process.
 
+        ``is_apart``: whether a request is to run alone; so it does in all processes that take the ``lock``.
         Raises ``SessionGone`` when the session has ended; no child is left then.
         """
         try:
             while not self._is_over:
-                self._start_more()
+                self._start_more(is_apart, lock)
                 self._wait()
                 self._finish()
-                if self._running and time.monotonic() >= self._next_heartbeat:
+                if not self._running:
+                    lock.release()
+                if self._has_work and time.monotonic() >= self._next_heartbeat:
                     self._channel.send(Message(RUNNING).to_json())
                     self._next_heartbeat = time.monotonic() + _HEARTBEAT
         except BrokenPipeError:
@@ -76,18 +80,27 @@ class ConcurrentRuns:
             for run in self._running:
                 run.child.end()
 
-    def _start_more(self) -> None:
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._running or self._waiting or self._alone)
+
+    def _start_more(self, is_apart: Callable[[Task], bool], lock: FolderLock) -> None:
         while not self._is_over and self._has_room():
+            while self._waiting and is_apart(self._waiting[0]):
+                self._alone.append(self._waiting.popleft())
             is_alone = not self._running and bool(self._alone) and not self._waiting
             if not is_alone and not self._waiting:
                 return
-            task = self._alone.popleft() if is_alone else self._waiting.popleft()
+            tasks = self._alone if is_alone else self._waiting
+            if not lock.take(alone=is_alone and is_apart(tasks[0])):
+                return
+            task = tasks.popleft()
             try:
                 started = self._start(task)
             except OSError:
                 if not self._running:
                     raise
-                self._waiting.appendleft(task)  # no more processes are possible
+                tasks.appendleft(task)  # no more processes are possible
                 return
             if isinstance(started, Child):
                 self._has_one_alone = is_alone
@@ -113,7 +126,7 @@ class ConcurrentRuns:
             selector.register(self._channel.read_fd, selectors.EVENT_READ)
             for run in self._running:
                 selector.register(run.child.fd, selectors.EVENT_READ)
-            ready = selector.select(INTERVAL if self._running else None)
+            ready = selector.select(INTERVAL if self._has_work else None)
         if any(key.fd == self._channel.read_fd for key, _ in ready):
             self._receive()
 
@@ -124,7 +137,7 @@ class ConcurrentRuns:
                 self._waiting.append(Task.from_json(message))
         except TimeoutError:
             return
-        if self._running or self._waiting or self._alone:
+        if self._has_work:
             raise SessionGone
         self._is_over = True
 

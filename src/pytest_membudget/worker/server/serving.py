@@ -24,6 +24,7 @@ from ..protocol import COLLECTING, READY, Channel, Message, Start, Task
 from .changes.table import run_with_change
 from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
+from .made_files import MadeFiles, folder_lock
 from .one_test.caveats import Caveats
 from .one_test.item_run import ItemRun
 from .session_options import collect_garbage, disable_side_effects, mute_terminal
@@ -61,6 +62,7 @@ class ServingPlugin:
         self._observer = observer
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
+        self._made_files = MadeFiles()
         self._caveats = Caveats()
         self._caveats.install()
         self.served = False
@@ -120,8 +122,9 @@ class ServingPlugin:
         imported_bytes = self._device.imported_bytes()
         ready = Message(READY, answer=self._card(), imported_bytes=imported_bytes, marked=self._marked())
         self._channel.send(ready.to_json())
-        with suppress(SessionGone):
-            ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended).serve()
+        runs = ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended)
+        with suppress(SessionGone), folder_lock(session.config.rootpath) as lock:
+            runs.serve(self._has_made, lock)
         self._leave()
 
     def _marked(self) -> dict[str, dict[str, str]]:
@@ -156,12 +159,13 @@ class ServingPlugin:
         _import_recipe(task.request.program)
         import_compiler()
         self._device.follow_imports()
+        self._made_files.put_away(_test_of(task))
         return Child(partial(self._body, item, task), self._start.timeout, self._channel)
 
     def _body(self, item: pytest.Item, task: Task) -> Answer:
         """Run ``item`` in this process, which runs no other test."""
         _take_temporary_folder(item.config, self._scratch, task.number)
-        current = ItemRun(item, self._device, task.request, self._caveats)
+        current = ItemRun(item, self._device, task.request, self._caveats, self._made_log(task))
         change = task.request.change
         run = current.run if change is None else partial(run_with_change, change, item, current.run)
         if self._observer is None:
@@ -170,7 +174,14 @@ class ServingPlugin:
         self._observer.begin(program[-1] if program is not None else ())
         return replace(run(), seen=self._observer.seen())
 
+    def _has_made(self, task: Task) -> bool:
+        return self._made_files.has_any(_test_of(task))
+
+    def _made_log(self, task: Task) -> Path:
+        return Path(self._scratch, f"made-{task.number}")
+
     def _ended(self, task: Task) -> None:
+        self._made_files.end(_test_of(task), self._made_log(task))
         shutil.rmtree(_temporary_folder(self._scratch, task.number), ignore_errors=True)
 
     def _leave(self) -> NoReturn:
@@ -216,6 +227,11 @@ def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> 
         folder = _temporary_folder(scratch, number)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         factory._given_basetemp = folder / "base"
+
+
+def _test_of(task: Task) -> object:
+    """What runs again find what a run has made: each rank is a program for itself."""
+    return task.request.key, task.request.rank
 
 
 def _temporary_folder(scratch: str, number: int) -> Path:

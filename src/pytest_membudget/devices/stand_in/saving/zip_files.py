@@ -4,6 +4,8 @@ The record that a hole is for is ``torch.serialization.skip_data``'s.
 """
 
 import functools
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -49,8 +51,10 @@ def _writer(host: HostMemory) -> type:
         """Writes a zip file: a path's, or to a stream."""
 
         def __init__(self, target: Any, *args: Any) -> None:
-            super().__init__(target, *args)
             is_path = isinstance(target, str)
+            if is_path:  # PyTorch's C++ opens it, of which Python's auditing knows nothing
+                sys.audit("open", target, "wb", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            super().__init__(target, *args)
             self._is_empty = is_path
             self._can_skip = is_path or can_skip(target)
             self._unknown: list[str] = []

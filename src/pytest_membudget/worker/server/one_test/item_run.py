@@ -26,6 +26,7 @@ from ....results.answer import FAILED, TRACED, Answer, Request, failed
 from ....results.body_warning import BodyWarning
 from ....tracking.running_code.source import is_own
 from .. import stack_dump
+from ..made_files import recording
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
 
@@ -38,8 +39,12 @@ _READS: Final = 3
 class ItemRun:
     """Runs ``item`` once, as a plugin of its session, and makes the answer of its phases and the report."""
 
-    def __init__(self, item: pytest.Item, device: Device, request: Request, caveats: Caveats) -> None:
+    def __init__(
+        self, item: pytest.Item, device: Device, request: Request, caveats: Caveats, made_log: Path
+    ) -> None:
+        """``made_log``: as ``recording`` has it."""
         self._item = item
+        self._made_log = made_log
         self._device = device
         self._request = request
         self._caveats = caveats
@@ -64,7 +69,8 @@ class ItemRun:
         stack_dump.adding.append(lambda: self._device.reads(str(self._item.config.rootpath))[:_READS])
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)
-        with self._threads_watched():
+        folders = {str(self._item.config.rootpath), os.path.realpath(self._item.config.rootpath), os.getcwd()}
+        with self._threads_watched(), recording(self._made_log, folders):
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
