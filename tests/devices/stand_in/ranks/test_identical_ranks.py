@@ -42,6 +42,7 @@ ASKING = {
     "RANK": lambda mesh: os.environ["RANK"],
     "get": lambda mesh: os.environ.get("RANK", "0"),
     "getenv": lambda mesh: os.getenv("RANK"),
+    "in a loop": lambda mesh: [os.environ[name] for name in ("WORLD_SIZE", "RANK")],
     "LOCAL_RANK": lambda mesh: int(os.environ["LOCAL_RANK"]) == 0,
     "local rank": lambda mesh: mesh.get_local_rank("a"),
     "coordinate": lambda mesh: mesh.get_coordinate(),
@@ -116,6 +117,10 @@ def zero_1(*sizes):
     ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.AdamW)
 
 
+def copying_the_environment():
+    dict(os.environ), [name for name, value in os.environ.items() if value == "?"]
+
+
 def dispatching():
     """Operators whose backward keeps their result: autograd's C++ detaches it, outside of every dispatch."""
     from torch.distributed.device_mesh import init_device_mesh
@@ -132,6 +137,7 @@ def dispatching():
     ("body", "sizes", "world_size", "ranks"),
     [
         (asking, [""], 8, [7]),  # what torch asks itself does not count
+        (copying_the_environment, [], 8, [7]),
         (dispatching, [], 8, [7]),  # nor what it asks on behalf of an operator
         (used_otherwise, [], 4, [1, 2, 3]),  # a local rank that is used for more than the device counts
         # 6 and 5 first, then 4 to the rank with 5, then 1 to the rank with 6
@@ -143,7 +149,8 @@ def dispatching():
     ],
 )
 def test_the_ranks_that_may_have_the_most_are_estimated(trace, body, sizes, world_size, ranks):
-    traced = trace(body, *sizes, world_size=world_size, environ={"LOCAL_WORLD_SIZE": str(min(8, world_size))})
+    environ = {f"OTHER_{number}": "" for number in range(16)} | {"LOCAL_WORLD_SIZE": str(min(8, world_size))}
+    traced = trace(body, *sizes, world_size=world_size, environ=environ)
 
     assert traced.representatives == ranks
 

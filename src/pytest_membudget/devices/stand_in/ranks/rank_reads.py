@@ -6,6 +6,7 @@ import itertools
 import linecache
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
@@ -24,6 +25,9 @@ _DEVICE_CALLS = ("set_device", "device", "to", "cuda", "DistributedDataParallel"
 _DEVICE_ARGUMENTS = ("device", "device_id", "device_ids", "output_device")
 #: Folders of the standard library's that a read of the environment passes through.
 _PASSED = ("os.py", "<frozen os>", "_collections_abc.py", "<frozen _collections_abc>")
+#: Who reads so many variables in one place, one after the other, reads the whole environment. A launcher's
+#: variables come last in it.
+_WHOLE = 16
 #: Of a syntax node, in the order of ``co_positions``.
 _POSITION = ("lineno", "end_lineno", "col_offset", "end_col_offset")
 
@@ -35,6 +39,9 @@ class RankReads:
         self._source = source
         #: file and line, in the order of their coming up
         self.lines: dict[tuple[str, int], None] = {}
+        #: where the environment was read last, and how often in a row
+        self._stack: list[int] = []
+        self._in_a_row = 0
 
     def watch(self) -> None:
         """From here on who asks is seen."""
@@ -62,7 +69,10 @@ class RankReads:
             setattr(dist, name, watched)
 
     def _variable_read(self, name: str, frame: FrameType | None) -> None:
-        if name in _VARIABLES:
+        stack = [one.f_lasti for one, _ in traceback.walk_stack(frame)]
+        self._in_a_row = self._in_a_row + 1 if stack == self._stack else 1
+        self._stack = stack
+        if name in _VARIABLES and self._in_a_row < _WHOLE:
             self._asked(frame, is_local=name == "LOCAL_RANK")
 
     def _asked(self, frame: FrameType | None, *, by: str = "", is_local: bool = False) -> None:
