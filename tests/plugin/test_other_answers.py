@@ -85,6 +85,10 @@ LARGEST = {
         80,
         "kept = []\nwhile not (numbers() > 0).all():\n    if len(kept) < 10:\n        kept.append(take(8))",
     ),
+    "two_truths_at_a_line": (
+        8,
+        "kept = take(8)\ntorch.distributions.VonMises(*torch.ones(2, 9).cuda()).sample()",
+    ),
     "after_a_check": (
         256,
         "x = numbers()\nif torch.isnan(x).any():\n    raise ValueError('not a number')\ntake_if(x.max() > 3)",
@@ -186,6 +190,11 @@ for _ in range(3):
 #: What the answers agree on: of the training it is no round number.
 AGREED = {
     "until_a_flag": (8, "kept = take(8)\nwhile not (numbers() > 0).all():\n    pass"),
+    "until_a_drawn_truth": (8, "kept = take(8)\nwhile 0.1 < torch.rand((), device='cuda') < 0.9:\n    pass"),
+    "until_a_drawn_number": (
+        8,
+        "kept = take(8)\nwhile torch.randint(9, (), device='cuda').item() != 4:\n    pass",
+    ),
     "a_draw_with_a_seed": (8, "random.seed(5)\ntake(random.randint(8, 8))"),
     "a_seed_that_decides_nothing": (8, "torch.Generator('cuda').seed()\ntake(8)"),
     # in a further run neither the folder nor the file of the first is there
@@ -196,6 +205,7 @@ AGREED = {
         "if (numbers() > 0).any():\n    print()\n"
         "torch.save(kept, 'made.pt')",
     ),
+    "an_exponential_that_takes_most": (None, "torch.linalg.matrix_exp(torch.randn(8, 8, device='cuda'))"),
     "labels": (
         8,
         "confusion = numpy.zeros((256, 8))\n"
@@ -435,8 +445,9 @@ def test_the_seconds_are_those_of_all_runs(run):
     assert estimate(run, "two_seconds")["seconds"] >= 2 * 2
 
 
-def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run):
-    [caveat] = estimate(run, "while_it_waits")["caveats"]
+@pytest.mark.parametrize("name", ["while_it_waits", "two_truths_at_a_line"])
+def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run, name):
+    [caveat] = estimate(run, name)["caveats"]
 
     assert "its loop, which waits for another answer, got one after 5,000 reads" in caveat["text"]
 

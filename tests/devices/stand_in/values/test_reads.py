@@ -34,6 +34,20 @@ def test_an_unknown_number_is_one_and_an_unknown_boolean_false(trace, dtype, val
     assert traced.assumptions == (f"{here(item)} reads {article} {dtype} value (once): taken to be {value}",)
 
 
+def synchronizing():
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        return torch.randn((), device="cuda").item()
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_read_synchronizes_where_the_debug_mode_looks(trace):
+    assert "called a synchronizing CUDA operation" in trace(synchronizing).value
+
+
 def known_item():
     return [torch.tensor(2.5, device="cuda").item(), bool(torch.tensor([0])), int(torch.tensor(7).cuda())]
 

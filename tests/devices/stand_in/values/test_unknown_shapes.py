@@ -133,6 +133,18 @@ def without_bound(how, told):
             return [type(error).__name__, str(refused())]
 
 
+def one_hot_of_drawn():
+    return list(F.one_hot(torch.randint(3, 6, (10,), device="cuda")).shape)
+
+
+def test_classes_that_are_drawn_are_as_many_as_may_be_drawn_and_named(trace):
+    traced = trace(one_hot_of_drawn)
+
+    assert traced.value == [10, 6]
+    [line] = traced.assumptions
+    assert line.endswith("taken to be at most 5, as is drawn")
+
+
 @pytest.mark.parametrize("how", ["repeat_interleave", "bincount", "one_hot"])
 def test_what_has_no_worst_case_is_refused(trace, how):
     name, refused = trace(without_bound, how, {}).value

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ....caveats import WORST_CASE
 from ....tracking.running_code.source import SourceFinder
 from ..host.memory import HostMemory
 from .card_storages import CardStorages, Scalar
@@ -109,11 +110,11 @@ class Following:
                 self.copies.read_into(target, source)
 
     def assume_within(self, target: torch.Tensor, value: Scalar) -> None:
-        """``target`` on the host holds what a kernel has copied by itself: ``value`` throughout."""
+        """``target`` on the host holds what a kernel has copied: ``value``, by which it takes most."""
         if target.numel():
             with torch._C.DisableTorchFunction():
                 target.fill_(value)
-            self.reads.list_assumed(target.dtype, value)
+            self.reads.list_assumed(target.dtype, value, WORST_CASE)
 
     def shapes_of(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Shape] | None:
         """The shapes of what the operator of ``plan`` gives; None where they have no bound."""

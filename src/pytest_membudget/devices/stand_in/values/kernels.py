@@ -253,11 +253,13 @@ class Kernels:
 
     def _reading(self, operator: Any, kernel: Kernel) -> Kernel:
         nesting, following, launches = self._nesting, self._following, self._launches
-        answers = self._answers
+        answers, warns = self._answers, self._expecting(kernel)
 
         def run(tensor: torch.Tensor) -> Any:
             if nesting.depth:
                 return self._read_within(kernel, tensor)
+            if torch.cuda.get_sync_debug_mode():
+                warns(tensor)  # or raises
             launches.operator_begins()
             answers.wait_for(tensor)
             return following.answer(operator, (tensor,), {})

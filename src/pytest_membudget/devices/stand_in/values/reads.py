@@ -234,7 +234,8 @@ class Reads:
         values = self._known.of(tensor)
         if values is not None:
             # a drawn whole number is the largest of its range
-            return values, WORST_CASE if kind_of_read(tensor.dtype) is SIZE_READ else None
+            is_size = kind_of_read(tensor.dtype) is SIZE_READ
+            return VARIANT.waited(values, self._line()), WORST_CASE if is_size else None
         given: Sequence[Scalar]
         kind: Cause | None = WORST_CASE
         count = self._counts.number(tensor)

@@ -79,14 +79,17 @@ class UnknownShapes:
     def largest(self, operator: Any, tensor: torch.Tensor) -> int | None:
         """The largest of the whole numbers in ``tensor``, where the size of a result is up to it."""
         with torch._C._DisableTorchDispatch():  # the user's modes do not see it
-            values = None if self._known.is_assumed(tensor) else self.supposed.of(tensor)
-            if values is not None:
-                self.supposed.use(tensor)
-                return int(values.max())
+            values, is_drawn = self.supposed.of(tensor), self._known.is_assumed(tensor)
         bins = assumed("bins")
+        if values is not None and not is_drawn:
+            self.supposed.use(tensor)
+            return int(values.max())
         if bins is not None:
             self._list(operator, f"below {bins}{BY_ASSUME}")
-        return None if bins is None else int(bins) - 1
+            return int(bins) - 1
+        if values is not None:
+            self._list(operator, f"at most {int(values.max())}, as is drawn", DRAWN)
+        return None if values is None else int(values.max())
 
     def caveats(self, root: str) -> list[Caveat]:
         """What was taken for granted of each line."""

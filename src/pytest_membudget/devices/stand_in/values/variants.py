@@ -30,6 +30,8 @@ _OTHER_WHOLE: Final = 4
 #: Of so many lines, or values that are read at once, no two have the same.
 _DIFFERENT: Final = 5
 _LARGE_WHOLE: Final = 200
+#: So many other numbers, one after the other, where a loop draws until it has the right one.
+_DRAWN: Final = 64
 #: So many options are a vocabulary's tokens, of which one of the last may end a sequence.
 _VOCABULARY: Final = 1000
 _BELOW_ENDS: Final = 8
@@ -78,6 +80,8 @@ class Variant:
         if not self._turns(line):
             return [plausible]
         place = self._place(line)
+        if dtype is torch.bool and line in self.ended:
+            return [not plausible]
         if self._is_odd and dtype is not torch.bool:
             return [_odd(dtype, self._asked[line] - 1)]
         indices = range(min(count, _DIFFERENT))
@@ -100,12 +104,25 @@ class Variant:
 
     def _turns(self, line: str) -> bool:
         """Whether the next answer at ``line`` is another than is plausible."""
-        self._asked[line] += 1
         turns = (self.number > 0 or self._is_odd) and not self._steady & {line, EVERYWHERE}
-        if self._asked[line] > (_MOST_TURNED if turns else _MOST_PLAUSIBLE):
-            self.ended[line] = self.ended[line] or self._asked[line] - 1
-            turns = not turns
-        return turns
+        return turns != self._has_waited(line, _MOST_TURNED if turns else _MOST_PLAUSIBLE)
+
+    def _has_waited(self, line: str, most: int) -> bool:
+        """Whether a loop waits at ``line`` with its next read: so many reads long, and then not again."""
+        self._asked[line] += 1
+        times = (self._asked[line] - 1) // most
+        if times:
+            self.ended.setdefault(line, most)
+        return times % 2 == 1
+
+    def waited(self, values: torch.Tensor, line: str) -> torch.Tensor:
+        """``values`` that were drawn and are read at ``line``, or others where a loop waits for others."""
+        if not self._has_waited(line, _MOST_TURNED if self.number else _MOST_PLAUSIBLE):
+            return values
+        if values.dtype is torch.bool:
+            return values.logical_not()
+        number = self._asked[line] % _DRAWN
+        return torch.full_like(values, number if _is_whole(values.dtype) else number / _DRAWN)
 
     def _place(self, line: str) -> int:
         """Of ``line`` among those that were given other answers: by it two have different ones."""
