@@ -235,7 +235,8 @@ class Reads:
         if values is not None:
             # a drawn whole number is the largest of its range
             is_size = kind_of_read(tensor.dtype) is SIZE_READ
-            return VARIANT.waited(values, self._line()), WORST_CASE if is_size else None
+            self._see_truths(tensor.dtype, 2)  # within its range it may be the other one
+            return VARIANT.drawn(values, self._line()), WORST_CASE if is_size else None
         given: Sequence[Scalar]
         kind: Cause | None = WORST_CASE
         count = self._counts.number(tensor)

@@ -6,8 +6,8 @@ not at the lines that are ``steady``. Of two lines, or of values that are read a
 same. Variant 2 also has the least sizes in
 place of the largest, large numbers where variant 1 has small ones, the other end of draws between 0 and 1,
 and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for numbers, those by which code finds
-that something is wrong, and for the truths that variant 2 leaves. So is ``LATE_WATCHDOG``, but for when
-NCCL's watchdog looks (``ranks/reducers.py``).
+that something is wrong, for the truths that variant 2 leaves, and for those of draws. So is
+``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``).
 In all but 0 garbage is kept (``host/garbage.py``).
 """
 
@@ -115,8 +115,16 @@ class Variant:
             self.ended.setdefault(line, most)
         return times % 2 == 1
 
-    def waited(self, values: torch.Tensor, line: str) -> torch.Tensor:
-        """``values`` that were drawn and are read at ``line``, or others where a loop waits for others."""
+    def drawn(self, values: torch.Tensor, line: str) -> torch.Tensor:
+        """``values`` that were drawn, as they are read at ``line``: truths may be others within their range.
+
+        Where a loop waits for other ones, all are.
+        """
+        if values.dtype is torch.bool and not self._steady & {line, EVERYWHERE}:
+            if self._is_odd:
+                values = values.logical_not()
+            elif self.number == 1:
+                values = torch.ones_like(values)
         if not self._has_waited(line, _MOST_TURNED if self.number else _MOST_PLAUSIBLE):
             return values
         if values.dtype is torch.bool:
