@@ -1,6 +1,10 @@
 """What a test's earlier runs have made is put away while it runs again."""
 
+import ctypes
 import os
+import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,11 +61,69 @@ def test_each_run_begins_as_the_first_did_and_what_that_made_stays(run):
     assert run(lambda: None) == first
 
 
+def overwrites():
+    with open("mine", "w") as file:
+        file.write("changed")
+
+
+def replaces():
+    writes("new", "changed")
+    os.replace("new", "mine")
+
+
+def removes():
+    os.remove("mine")
+    assert not os.path.exists("mine")
+    writes("mine", "changed")
+
+
+def moves():
+    os.rename("mine", "other")
+    writes("mine", "changed")
+
+
+def removes_its_folder():
+    shutil.rmtree("folder")
+    os.mkdir("folder")  # raises where it is there
+    writes("folder/mine", "changed")
+
+
+def saves():
+    sys.audit("open", "mine", "wb", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)  # as the writer of torch.save does
+    native = ctypes.CDLL(None).creat(b"mine", 0o600)
+    os.write(native, b"changed")
+
+
+@pytest.mark.parametrize("body", [overwrites, replaces, removes, moves, removes_its_folder, saves])
+def test_what_the_user_has_is_as_before_after_each_run(run, body):
+    (run.root / "folder").mkdir()
+    before = dict.fromkeys(("mine", "folder/mine"), "of weeks")
+    for name in before:
+        (run.root / name).write_text("of weeks")
+
+    def checked():
+        body()
+        assert "changed" in [Path(name).read_text() for name in before]
+
+    for _ in range(2):
+        assert run(checked).items() >= before.items()
+
+
+def test_a_folder_of_the_users_that_gets_another_name_stays(run):
+    (run.root / "old").mkdir()
+    (run.root / "old" / "mine").write_text("of weeks")
+
+    run(makes("1"))
+    found = run(lambda: os.rename("old", "new"))  # no file of the first run, and not removed with this one's
+
+    assert found["new/mine"] == "of weeks"
+
+
 def test_what_was_there_and_what_other_tests_have_made_stays_where_it_is(run):
     (run.root / "mine").write_text("0")
     run(makes("1"), "other")
 
-    run(lambda: writes("mine", "1"))
+    run(lambda: None)
 
     assert not run.files.has_any("test")
     assert run(lambda: writes("seen", str(sorted(os.listdir()))))["seen"] == "['b', 'link', 'mine', 'out']"

@@ -79,6 +79,7 @@ class ConcurrentRuns:
         finally:
             for run in self._running:
                 run.child.end()
+                self._ended(run.task)
 
     @property
     def _has_work(self) -> bool:

@@ -1,11 +1,13 @@
-"""What runs of a test make in its folders: a further run must not find it, as the first did not."""
+"""What runs of a test do to files: a further run finds what the first found, and the user loses none."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -16,8 +18,13 @@ from ...cache.paths import is_below, path_of
 #: Python's audit events of functions that make what is at one of their arguments, and which of them
 #: (docs.python.org/3/library/audit_events.html).
 _MAKES = {"open": 0, "os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}
-#: Where those have the open folder that the path is relative to.
-_FOLDERS = {"os.mkdir": 2, "os.link": 3, "os.rename": 3, "os.symlink": 2}
+#: The same of those that overwrite or remove it.
+_LOSES = {"open": 0, "os.rename": 1, "os.remove": 0, "shutil.rmtree": 0}
+#: Where they have the open folder that the path is relative to.
+_FOLDERS = {"os.mkdir": 2, "os.link": 3, "os.rename": 3, "os.symlink": 2, "os.remove": 1, "shutil.rmtree": 1}
+_MADE, _KEPT = b"+", b"="
+#: Functions of C, which raise no audit events.
+_C = ctypes.CDLL(None)
 
 
 class MadeFiles:
@@ -37,47 +44,81 @@ class MadeFiles:
                 os.rename(path, _away(path))
 
     def end(self, test: object, log: Path) -> None:
-        """A run of ``test`` has ended, which was recorded in ``log``; what was put away is put back.
+        """A run of ``test`` has ended, which was recorded in ``log``: put back what it has overwritten.
 
-        Then nothing stays of what the run has made.
+        And what was put away; then nothing stays of what the run has made.
         """
         earlier = self._of.setdefault(test, set())
-        logged = log.read_bytes() if log.exists() else b""
-        made = {path for path in os.fsdecode(logged).split("\0")[:-1] if os.path.lexists(path)}
-        away = [path for path in earlier if os.path.lexists(_away(path))]
-        if not away:
+        away = {path for path in earlier if os.path.lexists(_away(path))}
+        logged = log.read_bytes().split(b"\0") if log.exists() else []
+        kept = {os.fsdecode(line[1:]) for line in logged if line.startswith(_KEPT)}
+        made = {os.fsdecode(line[1:]) for line in logged if line.startswith(_MADE)}
+        made = {path for path in made if os.path.lexists(path) and not is_below(path, kept)}
+        if away:
+            for path in made - earlier:
+                _remove(path)
+        else:
             earlier |= {path for path in made if not is_below(os.path.dirname(path), made | earlier)}
-            return
-        for path in {*away, *made - earlier}:
+        for path in away | kept:
             _remove(path)
-        for path in away:
             with contextlib.suppress(OSError):
                 os.rename(_away(path), path)
 
 
 @contextlib.contextmanager
 def recording(log: Path, folders: Collection[str]) -> Iterator[None]:
-    """Append to ``log`` what this process and its children make below ``folders``, a null after each path.
+    """Append to ``log`` what this process and its children make below ``folders``, and what of it they lose.
 
-    By Python's functions, and what reports itself as ``open`` does; bytecode is left out.
+    By Python's functions, and what reports itself as ``open`` does; not bytecode. What would be overwritten
+    or removed is renamed. Not seen is what native code does, or who appends to a file.
     """
     opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    made: set[str] = set()
     is_recording = True
 
+    def write(kind: bytes, path: str) -> None:
+        made.add(path)
+        os.write(opened, kind + os.fsencode(path) + b"\0")
+
     def hook(event: str, given: tuple[Any, ...]) -> None:
-        if is_recording and event in _MAKES and (event != "open" or given[2] & os.O_CREAT):
-            with contextlib.suppress(Exception):  # it must not fail the test
-                place = _FOLDERS.get(event)
-                path = path_of(given[_MAKES[event]], given[place] if place is not None else None)
-                is_users = path is not None and "__pycache__" not in path and is_below(path, folders)
-                if path is not None and is_users and not os.path.lexists(path):
-                    os.write(opened, os.fsencode(path) + b"\0")
+        if not is_recording or not (event in _MAKES or event in _LOSES):
+            return
+        if event == "open" and not given[2] & os.O_CREAT:
+            return
+        with contextlib.suppress(Exception):  # it must not fail the test
+            which, place = _MAKES.get(event, 0), _FOLDERS.get(event)
+            path = path_of(given[which], given[place] if place is not None else None)
+            if path is None or "__pycache__" in path or not is_below(path, folders) or is_below(path, made):
+                return
+            source = path_of(given[0], given[2]) if event == "os.rename" else None
+            if source is not None and is_below(source, folders) and not is_below(source, made):
+                if not _keep(event, source):
+                    return  # a folder of the user's that gets another name
+                write(_KEPT, source)
+            if not os.path.lexists(path):
+                if event in _MAKES:
+                    write(_MADE, path)
+            elif event in _LOSES and (event != "open" or given[2] & os.O_TRUNC) and _keep(event, path):
+                write(_KEPT, path)
 
     sys.addaudithook(hook)
     try:
         yield
     finally:
         is_recording = False
+
+
+def _keep(event: str, path: str) -> bool:
+    """Whether what ``event`` does to ``path`` is now done to something else; another run may have kept it."""
+    found, old, new = os.lstat(path), os.fsencode(path), os.fsencode(_away(path))
+    if os.path.lexists(new):
+        return False
+    if event == "shutil.rmtree":
+        return stat.S_ISDIR(found.st_mode) and not _C.rename(old, new) and not _C.mkdir(old, found.st_mode)
+    if not stat.S_ISREG(found.st_mode) or not found.st_size:  # an empty file may be a lock
+        return False
+    does = _C.rename if event == "open" else _C.link
+    return not does(old, new)
 
 
 class FolderLock:
