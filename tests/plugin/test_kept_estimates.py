@@ -28,9 +28,13 @@ BODIES = {
     "two_ranks": "hold(0.5)",
     "process": "subprocess.run(['true'])\nhold(gib)",
     "socket": "with socket.socket() as listener:\n    listener.bind(('127.0.0.1', 0))\nhold(0.5)",
-    "changes_what_it_read": (
+    "overwrites_what_it_read": (  # it is put back
         "counter = pathlib.Path(__file__).with_name('counter.txt')\n"
         "counter.write_text(str(int(counter.read_text()) + 1))\nhold(0.5)"
+    ),
+    "changes_what_it_read": (
+        "log = pathlib.Path(__file__).with_name('log.txt')\nlog.read_text()\n"
+        "with log.open('a') as file:\n    file.write('ran')\nhold(0.5)"
     ),
     "raises": "hold(0.5)\nraise ValueError('as ever')",
     "skips": "pytest.skip('as ever')",
@@ -42,7 +46,10 @@ MARKS = {
 }
 ARGUMENTS = {"plain": "record_property", "files_of_its_own": "tmp_path", "process": "gib"}
 TESTS = source(BODIES, HEAD, MARKS, ARGUMENTS)
-KEPT = {"test_plain", "test_over", "test_too_large_for_its_card", "test_files_of_its_own", "test_two_ranks"}
+KEPT = {
+    "test_plain", "test_over", "test_too_large_for_its_card", "test_files_of_its_own", "test_two_ranks",
+    "test_overwrites_what_it_read",
+}  # fmt: skip
 PROCESSES = {"test_process[0.25]", "test_process[0.5]", "test_process[0.75]"}
 NEVER_KEPT = {"test_socket", "test_changes_what_it_read", "test_raises", "test_skips"} | PROCESSES
 
@@ -66,7 +73,7 @@ def run_twice(session_of, again, tmp_path_factory, cache_in):
 def runs(run_twice):
     """Alone, and then with pytest-xdist, whose workers use what a session alone has kept."""
     pytest.importorskip("xdist")
-    return run_twice({"test_kept.py": TESTS, "counter.txt": "0"}, "-n2")
+    return run_twice({"test_kept.py": TESTS, "counter.txt": "0", "log.txt": "ran"}, "-n2")
 
 
 def test_the_first_session_uses_nothing(runs):
@@ -93,7 +100,7 @@ def test_a_kept_row_is_the_one_that_was_estimated(runs, name):
 def test_the_summary_counts_them(runs):
     _, second = runs
 
-    assert "10 estimated (8 within, 2 over, 5 from cache)" in second.out
+    assert "11 estimated (9 within, 2 over, 6 from cache)" in second.out
 
 
 @pytest.mark.parametrize(
@@ -101,7 +108,7 @@ def test_the_summary_counts_them(runs):
     [
         ("test_process[0.25] and 2 more", "subprocess.Popen"),
         ("test_socket", "socket.bind"),
-        ("test_changes_what_it_read", "counter.txt was changed while the test ran"),
+        ("test_changes_what_it_read", "log.txt was changed while the test ran"),
     ],
 )
 def test_the_summary_says_what_is_never_kept_and_why(runs, name, reason):
