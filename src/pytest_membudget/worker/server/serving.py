@@ -160,12 +160,13 @@ class ServingPlugin:
         import_compiler()
         self._device.follow_imports()
         self._made_files.put_away(_test_of(task))
-        return Child(partial(self._body, item, task), self._start.timeout, self._channel)
+        made_log = None if self._device.is_there else self._made_log(task)  # a card's files are real
+        return Child(partial(self._body, item, task, made_log), self._start.timeout, self._channel)
 
-    def _body(self, item: pytest.Item, task: Task) -> Answer:
+    def _body(self, item: pytest.Item, task: Task, made_log: Path | None = None) -> Answer:
         """Run ``item`` in this process, which runs no other test."""
         _take_temporary_folder(item.config, self._scratch, task.number)
-        current = ItemRun(item, self._device, task.request, self._caveats, self._made_log(task))
+        current = ItemRun(item, self._device, task.request, self._caveats, made_log)
         change = task.request.change
         run = current.run if change is None else partial(run_with_change, change, item, current.run)
         if self._observer is None:

@@ -8,7 +8,7 @@ import resource
 import threading
 import warnings
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -40,9 +40,14 @@ class ItemRun:
     """Runs ``item`` once, as a plugin of its session, and makes the answer of its phases and the report."""
 
     def __init__(
-        self, item: pytest.Item, device: Device, request: Request, caveats: Caveats, made_log: Path
+        self,
+        item: pytest.Item,
+        device: Device,
+        request: Request,
+        caveats: Caveats,
+        made_log: Path | None,
     ) -> None:
-        """``made_log``: as ``recording`` has it."""
+        """``made_log``: as ``recording`` has it; None where what the test does to files stays."""
         self._item = item
         self._made_log = made_log
         self._device = device
@@ -69,8 +74,7 @@ class ItemRun:
         stack_dump.adding.append(lambda: self._device.reads(str(self._item.config.rootpath))[:_READS])
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)
-        folders = {str(self._item.config.rootpath), os.path.realpath(self._item.config.rootpath), os.getcwd()}
-        with self._threads_watched(), recording(self._made_log, folders):
+        with self._threads_watched(), self._files_recorded():
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
@@ -178,6 +182,12 @@ class ItemRun:
 
         if self._trouble is None:
             self._trouble = explain(self._item, when, excinfo, self._device.name)
+
+    def _files_recorded(self) -> AbstractContextManager[None]:
+        root = str(self._item.config.rootpath)
+        if self._made_log is None:
+            return nullcontext()
+        return recording(self._made_log, {root, os.path.realpath(root), os.getcwd()})
 
     @contextmanager
     def _threads_watched(self) -> Iterator[None]:
