@@ -28,9 +28,10 @@ _C = ctypes.CDLL(None)
 
 
 class MadeFiles:
-    """The files and folders that runs have made, by test; what was there before is none of them."""
+    """The files and folders that runs have made below the folders of a session, by test."""
 
-    def __init__(self) -> None:
+    def __init__(self, *folders: str) -> None:
+        self._folders = frozenset(folders)
         self._of: dict[object, set[str]] = {}
 
     def has_any(self, test: object) -> bool:
@@ -41,7 +42,7 @@ class MadeFiles:
         """Rename what runs of ``test`` have made: it runs again, and nothing else does."""
         for path in self._of.get(test, ()):
             with contextlib.suppress(OSError):
-                os.rename(path, _away(path))
+                os.rename(path, self._away(path))
 
     def end(self, test: object, log: Path) -> None:
         """A run of ``test`` has ended, which was recorded in ``log``: put back what it has overwritten.
@@ -49,7 +50,7 @@ class MadeFiles:
         And what was put away; then nothing stays of what the run has made.
         """
         earlier = self._of.setdefault(test, set())
-        away = {path for path in earlier if os.path.lexists(_away(path))}
+        away = {path for path in earlier if os.path.lexists(self._away(path))}
         logged = log.read_bytes().split(b"\0") if log.exists() else []
         kept = {os.fsdecode(line[1:]) for line in logged if line.startswith(_KEPT)}
         made = {os.fsdecode(line[1:]) for line in logged if line.startswith(_MADE)}
@@ -59,66 +60,79 @@ class MadeFiles:
                 _remove(path)
         else:
             earlier |= {path for path in made if not is_below(os.path.dirname(path), made | earlier)}
-        for path in away | kept:
-            _remove(path)
-            with contextlib.suppress(OSError):
-                os.rename(_away(path), path)
+        for path in sorted(away | kept):
+            if os.path.lexists(self._away(path)):
+                _remove(path)
+                with contextlib.suppress(OSError):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    os.rename(self._away(path), path)
 
+    @contextlib.contextmanager
+    def recording(self, log: Path) -> Iterator[None]:
+        """Append to ``log`` what this process and its children make, and what of the user's they would lose.
 
-@contextlib.contextmanager
-def recording(log: Path, folders: Collection[str]) -> Iterator[None]:
-    """Append to ``log`` what this process and its children make below ``folders``, and what of it they lose.
+        By Python's functions, and what reports itself as ``open`` does; not bytecode. What would be
+        overwritten or removed is renamed. Not seen is what native code does, or who appends to a file.
+        """
+        log.touch()
+        done: set[str] = set()
+        is_recording = True
 
-    By Python's functions, and what reports itself as ``open`` does; not bytecode. What would be overwritten
-    or removed is renamed. Not seen is what native code does, or who appends to a file.
-    """
-    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    made: set[str] = set()
-    is_recording = True
+        def hook(event: str, given: tuple[Any, ...]) -> None:
+            is_one = is_recording and (event in _MAKES or event in _LOSES)
+            if is_one and (event != "open" or given[2] & os.O_CREAT):
+                with contextlib.suppress(Exception):  # it must not fail the test
+                    for kind, path in self._happens(event, given, done):
+                        done.add(path)
+                        with open(log, "ab") as file:  # not kept open: tests close what they did not open
+                            file.write(kind + os.fsencode(path) + b"\0")
 
-    def write(kind: bytes, path: str) -> None:
-        made.add(path)
-        os.write(opened, kind + os.fsencode(path) + b"\0")
+        sys.addaudithook(hook)
+        try:
+            yield
+        finally:
+            is_recording = False
 
-    def hook(event: str, given: tuple[Any, ...]) -> None:
-        if not is_recording or not (event in _MAKES or event in _LOSES):
+    def _happens(
+        self, event: str, given: tuple[Any, ...], done: Collection[str]
+    ) -> Iterator[tuple[bytes, str]]:
+        """What ``event`` makes, and what was kept of what it loses; ``done``: where that does not matter."""
+        place = _FOLDERS.get(event, len(given))
+        folder = given[place] if place < len(given) else None  # rmtree of Python 3.10 has none
+        path = path_of(given[_MAKES.get(event, 0)], folder)
+        if event == "os.rename" and (source := path_of(given[0], given[2])) and self._is_users(source, done):
+            if not self._keep(event, source):
+                return  # a folder of the user's that gets another name
+            yield _KEPT, source
+        if path is None or not self._is_users(path, done):
             return
-        if event == "open" and not given[2] & os.O_CREAT:
-            return
-        with contextlib.suppress(Exception):  # it must not fail the test
-            which, place = _MAKES.get(event, 0), _FOLDERS.get(event)
-            path = path_of(given[which], given[place] if place is not None else None)
-            if path is None or "__pycache__" in path or not is_below(path, folders) or is_below(path, made):
-                return
-            source = path_of(given[0], given[2]) if event == "os.rename" else None
-            if source is not None and is_below(source, folders) and not is_below(source, made):
-                if not _keep(event, source):
-                    return  # a folder of the user's that gets another name
-                write(_KEPT, source)
-            if not os.path.lexists(path):
-                if event in _MAKES:
-                    write(_MADE, path)
-            elif event in _LOSES and (event != "open" or given[2] & os.O_TRUNC) and _keep(event, path):
-                write(_KEPT, path)
+        if not os.path.lexists(path):
+            if event in _MAKES:
+                yield _MADE, path
+        elif event in _LOSES and (event != "open" or given[2] & os.O_TRUNC) and self._keep(event, path):
+            yield _KEPT, path
 
-    sys.addaudithook(hook)
-    try:
-        yield
-    finally:
-        is_recording = False
+    def _is_users(self, path: str, done: Collection[str]) -> bool:
+        return "__pycache__" not in path and is_below(path, self._folders) and not is_below(path, done)
 
+    def _keep(self, event: str, path: str) -> bool:
+        """Whether what ``event`` does to ``path`` is done to something else; another run may have kept it."""
+        found, old, new = os.lstat(path), os.fsencode(path), os.fsencode(self._away(path))
+        if os.path.lexists(new):
+            return False
+        if event == "shutil.rmtree":
+            return (
+                stat.S_ISDIR(found.st_mode) and not _C.rename(old, new) and not _C.mkdir(old, found.st_mode)
+            )
+        if not stat.S_ISREG(found.st_mode) or not found.st_size:  # an empty file may be a lock
+            return False
+        does = _C.rename if event == "open" else _C.link
+        return not does(old, new)
 
-def _keep(event: str, path: str) -> bool:
-    """Whether what ``event`` does to ``path`` is now done to something else; another run may have kept it."""
-    found, old, new = os.lstat(path), os.fsencode(path), os.fsencode(_away(path))
-    if os.path.lexists(new):
-        return False
-    if event == "shutil.rmtree":
-        return stat.S_ISDIR(found.st_mode) and not _C.rename(old, new) and not _C.mkdir(old, found.st_mode)
-    if not stat.S_ISREG(found.st_mode) or not found.st_size:  # an empty file may be a lock
-        return False
-    does = _C.rename if event == "open" else _C.link
-    return not does(old, new)
+    def _away(self, path: str) -> str:
+        """In the session's folder, not in its own, which may be removed."""
+        root = next(folder for folder in sorted(self._folders) if is_below(path, {folder}))
+        return os.path.join(root, f".{os.path.relpath(path, root).replace(os.sep, '%')}.membudget")
 
 
 class FolderLock:
@@ -151,11 +165,6 @@ def folder_lock(folder: Path) -> Iterator[FolderLock]:
         yield FolderLock(opened)
     finally:
         os.close(opened)
-
-
-def _away(path: str) -> str:
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.membudget")
 
 
 def _remove(path: str) -> None:

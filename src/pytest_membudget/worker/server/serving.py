@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -62,7 +62,7 @@ class ServingPlugin:
         self._observer = observer
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
-        self._made_files = MadeFiles()
+        self._made_files = MadeFiles(start.dir)
         self._caveats = Caveats()
         self._caveats.install()
         self.served = False
@@ -115,6 +115,8 @@ class ServingPlugin:
         from .one_test import failures  # noqa: F401 - a test may make later imports impossible
 
         mute_terminal(session.config)
+        root = str(session.config.rootpath)
+        self._made_files = MadeFiles(root, os.path.realpath(root), os.getcwd())
         for item in session.items:  # files that a plugin has made
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
@@ -160,13 +162,16 @@ class ServingPlugin:
         import_compiler()
         self._device.follow_imports()
         self._made_files.put_away(_test_of(task))
-        made_log = None if self._device.is_there else self._made_log(task)  # a card's files are real
-        return Child(partial(self._body, item, task, made_log), self._start.timeout, self._channel)
+        is_real = self._device.is_there  # then the files are, too
+        recording = nullcontext() if is_real else self._made_files.recording(self._made_log(task))
+        return Child(partial(self._body, item, task, recording), self._start.timeout, self._channel)
 
-    def _body(self, item: pytest.Item, task: Task, made_log: Path | None = None) -> Answer:
+    def _body(
+        self, item: pytest.Item, task: Task, recording: AbstractContextManager[None] | None = None
+    ) -> Answer:
         """Run ``item`` in this process, which runs no other test."""
         _take_temporary_folder(item.config, self._scratch, task.number)
-        current = ItemRun(item, self._device, task.request, self._caveats, made_log)
+        current = ItemRun(item, self._device, task.request, self._caveats, recording or nullcontext())
         change = task.request.change
         run = current.run if change is None else partial(run_with_change, change, item, current.run)
         if self._observer is None:

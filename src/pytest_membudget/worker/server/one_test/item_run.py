@@ -8,7 +8,7 @@ import resource
 import threading
 import warnings
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,6 @@ from ....results.answer import FAILED, TRACED, Answer, Request, failed
 from ....results.body_warning import BodyWarning
 from ....tracking.running_code.source import is_own
 from .. import stack_dump
-from ..made_files import recording
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
 
@@ -45,11 +44,11 @@ class ItemRun:
         device: Device,
         request: Request,
         caveats: Caveats,
-        made_log: Path | None,
+        recording: AbstractContextManager[None],
     ) -> None:
-        """``made_log``: as ``recording`` has it; None where what the test does to files stays."""
+        """``recording``: is entered while the test runs."""
         self._item = item
-        self._made_log = made_log
+        self._recording = recording
         self._device = device
         self._request = request
         self._caveats = caveats
@@ -74,7 +73,7 @@ class ItemRun:
         stack_dump.adding.append(lambda: self._device.reads(str(self._item.config.rootpath))[:_READS])
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)
-        with self._threads_watched(), self._files_recorded():
+        with self._threads_watched(), self._recording:
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
@@ -182,12 +181,6 @@ class ItemRun:
 
         if self._trouble is None:
             self._trouble = explain(self._item, when, excinfo, self._device.name)
-
-    def _files_recorded(self) -> AbstractContextManager[None]:
-        root = str(self._item.config.rootpath)
-        if self._made_log is None:
-            return nullcontext()
-        return recording(self._made_log, {root, os.path.realpath(root), os.getcwd()})
 
     @contextmanager
     def _threads_watched(self) -> Iterator[None]:
