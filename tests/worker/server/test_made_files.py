@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_membudget.worker.server import made_files
 from pytest_membudget.worker.server.made_files import MadeFiles
 
 
@@ -154,3 +155,12 @@ def test_what_a_child_of_the_test_makes_is_seen_and_nothing_elsewhere(run, tmp_p
         run(forks)
         assert os.listdir(run.root) == ["of a child"]
     assert (tmp_path / "elsewhere").exists()
+
+
+def test_a_lock_that_others_hold_for_long_keeps_nobody_waiting(tmp_path, monkeypatch):
+    with made_files.folder_lock(tmp_path) as others, made_files.folder_lock(tmp_path) as lock:
+        assert others.take(alone=False)
+        assert lock.take(alone=False)
+        assert not lock.take(alone=True)
+        monkeypatch.setattr(made_files, "_PATIENCE", 0.0)
+        assert lock.take(alone=True)

@@ -9,9 +9,10 @@ import os
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ...cache.paths import is_below, path_of
 
@@ -23,6 +24,8 @@ _LOSES = {"open": 0, "os.rename": 1, "os.remove": 0, "shutil.rmtree": 0}
 #: Where they have the open folder that the path is relative to.
 _FOLDERS = {"os.mkdir": 2, "os.link": 3, "os.rename": 3, "os.symlink": 2, "os.remove": 1, "shutil.rmtree": 1}
 _MADE, _KEPT = b"+", b"="
+#: Seconds after which others, as a process that a killed session has left, no longer keep a test waiting.
+_PATIENCE: Final = 600.0
 #: Functions of C, which raise no audit events.
 _C = ctypes.CDLL(None)
 
@@ -140,15 +143,20 @@ class FolderLock:
 
     def __init__(self, opened: int) -> None:
         self._opened = opened
+        #: when it was first refused, of those since it was taken
+        self._refused_at: float | None = None
 
     def take(self, *, alone: bool) -> bool:
-        """Whether it is taken; what cannot be locked is."""
+        """Whether it is taken; what cannot be locked is, and what others have held for too long."""
         try:
             fcntl.flock(self._opened, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
+            self._refused_at = self._refused_at or time.monotonic()
+            if time.monotonic() - self._refused_at < _PATIENCE:
+                return False
         except OSError:
-            return True
+            pass
+        self._refused_at = None
         return True
 
     def release(self) -> None:
