@@ -30,6 +30,8 @@ _OTHER_WHOLE: Final = 4
 #: Of so many lines, or values that are read at once, no two have the same.
 _DIFFERENT: Final = 5
 _LARGE_WHOLE: Final = 200
+#: Reads that a further loop at the same line may wait.
+_FEW: Final = 64
 #: So many other numbers, one after the other, where a loop draws until it has the right one.
 _DRAWN: Final = 64
 #: So many options are a vocabulary's tokens, of which one of the last may end a sequence.
@@ -108,12 +110,16 @@ class Variant:
         return turns != self._has_waited(line, _MOST_TURNED if turns else _MOST_PLAUSIBLE)
 
     def _has_waited(self, line: str, most: int) -> bool:
-        """Whether a loop waits at ``line`` with its next read: so many reads long, and then not again."""
+        """Whether a loop has waited at ``line`` for ``most`` reads; then it may wait for a few, in turn.
+
+        So who reads two truths there gets the same twice, and a further loop ends soon.
+        """
         self._asked[line] += 1
-        times = (self._asked[line] - 1) // most
-        if times:
-            self.ended.setdefault(line, most)
-        return times % 2 == 1
+        beyond = self._asked[line] - 1 - most
+        if beyond < 0:
+            return False
+        self.ended.setdefault(line, most)
+        return beyond % (most + _FEW) < most
 
     def drawn(self, values: torch.Tensor, line: str) -> torch.Tensor:
         """``values`` that were drawn, as they are read at ``line``: truths may be others within their range.
