@@ -64,6 +64,13 @@ def send(server):
 """
 TWO_NUMBERS = "first = numbers().mean().item()\nsecond = numbers().mean().item()"
 TWO_TRUTHS = "first = bool(numbers().sum() > 0)\nsecond = bool(numbers().sum() > 5)"
+SAMPLED = """\
+kept, unfinished = [], torch.ones(4, dtype=torch.long, device="cuda")
+while not unfinished.max() == 0:
+    kept.append(take(1))
+    token = torch.multinomial(torch.randn(4, 100, device="cuda").softmax(-1), 1).squeeze(1)
+    ends = torch.full((4,), len(kept) >= 8, dtype=torch.bool, device="cuda")
+    unfinished &= ~(ends | torch.isin(token, torch.tensor([0], device="cuda")))"""
 #: What each takes at the most, in MiB, where the answers decide it.
 LARGEST = {
     "a_comparison": (256, "x = numbers()\ntake_if((x * x).sum() >= 0)"),
@@ -80,6 +87,7 @@ LARGEST = {
         "for _ in range(256):\n    token = (table[token] @ table.T).argmax(-1)\n    kept.append(take(1))\n"
         "    if token.item() == 1:\n        break",
     ),
+    "until_the_last_token": (8, SAMPLED),
     "until_small": (
         400,
         "kept, rest = [], numbers()\nwhile rest.norm() > 1e-3 and len(kept) < 100:\n    kept.append(take(4))",

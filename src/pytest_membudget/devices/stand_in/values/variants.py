@@ -124,9 +124,11 @@ class Variant:
     def drawn(self, values: torch.Tensor, line: str) -> torch.Tensor:
         """``values`` that were drawn, as they are read at ``line``: truths may be others within their range.
 
-        Where a loop waits for other ones, all are.
+        The first read's alone: a later one may be certain, as that sampling has come to its last token, and a
+        loop would not end with it. Where a loop waits for other ones, all are.
         """
-        if values.dtype is torch.bool and not self._steady & {line, EVERYWHERE}:
+        is_first = not self._asked[line]
+        if is_first and values.dtype is torch.bool and not self._steady & {line, EVERYWHERE}:
             if self._is_odd:
                 values = values.logical_not()
             elif self.number == 1:
