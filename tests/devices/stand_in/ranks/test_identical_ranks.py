@@ -50,11 +50,21 @@ ASKING = {
     "stored": lambda mesh: called(mesh.get_coordinate),
     "by name": lambda mesh: getattr(mesh, "get_" + "coordinate")(),
     "in a mode": lambda mesh: Asking(mesh.get_coordinate).operate(),
+    "in a list": lambda mesh: listed(map(mesh.get_local_rank, ["a"])),
+    "by a builtin of an operator's name": lambda mesh: largest(map(mesh.get_local_rank, ["a"])),
 }
 
 
 def called(function):
     return function()
+
+
+def listed(values):
+    return [*values]
+
+
+def largest(values):
+    return max(values)
 
 
 class Asking(TorchDispatchMode):

@@ -1,6 +1,7 @@
 """Where the user's code asks which rank it is: from there on ranks may do different things."""
 
 import ast
+import builtins
 import functools
 import itertools
 import linecache
@@ -30,6 +31,8 @@ _PASSED = ("os.py", "<frozen os>", "_collections_abc.py", "<frozen _collections_
 _WHOLE = 16
 #: Of a syntax node, in the order of ``co_positions``.
 _POSITION = ("lineno", "end_lineno", "col_offset", "end_col_offset")
+#: What of Python's syntax a tensor has operators for.
+_SIGNS = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign)
 
 
 class RankReads:
@@ -106,18 +109,29 @@ def _is_dispatching(frame: FrameType, name: str) -> bool:
     return around is None
 
 
-@functools.lru_cache(maxsize=4096)
 def _is_in_operator(code: CodeType, instruction: int) -> bool:
-    """Whether ``instruction`` of ``code`` is no call, or one of what is named as an operator (3.11)."""
+    """Whether ``instruction`` of ``code`` is an operator's sign, or a call of what is named as one (3.11)."""
     if sys.version_info < (3, 11):
         return False
-    place = list(next(itertools.islice(code.co_positions(), instruction // 2, None)))
-    for node in ast.walk(_tree(code)):
-        around = [getattr(node, name, None) for name in _POSITION]
-        if around == place and isinstance(node, (ast.expr, ast.AugAssign)):
-            called = _called(node) if isinstance(node, ast.Call) else None
-            return called is None or hasattr(torch, called) or hasattr(torch.Tensor, called)
-    return False
+    place = next(itertools.islice(code.co_positions(), instruction // 2, None))
+    return place in _operators(code.co_filename)
+
+
+@functools.lru_cache(maxsize=256)
+def _operators(file: str) -> frozenset[tuple[int | None, ...]]:
+    """Where operators may be called in ``file``."""
+    return frozenset(
+        tuple(getattr(node, name, None) for name in _POSITION)
+        for node in ast.walk(_tree(file))
+        if isinstance(node, _SIGNS) or (isinstance(node, ast.Call) and _may_call_operator(node))
+    )
+
+
+def _may_call_operator(call: ast.Call) -> bool:
+    called = _called(call)
+    if isinstance(call.func, ast.Name) and hasattr(builtins, called):
+        return False  # a plain max or sum calls what it is given
+    return hasattr(torch, called) or hasattr(torch.Tensor, called)
 
 
 def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:
@@ -132,10 +146,10 @@ def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None
     return Environment
 
 
-def _tree(code: CodeType) -> ast.AST:
-    """The source file of ``code``; an empty one where there is none."""
+def _tree(file: str) -> ast.AST:
+    """Of the source ``file``; an empty one where there is none."""
     try:
-        return ast.parse("".join(linecache.getlines(code.co_filename)))
+        return ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
         return ast.Module([], [])
 
@@ -146,7 +160,7 @@ def _called(call: ast.Call) -> str:
 
 def _names_device_only(code: CodeType, line: int) -> bool:
     """Whether what ``line`` reads is used in its function to name the rank's device, and for nothing else."""
-    tree = _tree(code)
+    tree = _tree(code.co_filename)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     scope = innermost(tree, line, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree
     statement = innermost(scope, line, (ast.stmt,), simple=True)
