@@ -217,6 +217,13 @@ AGREED = {
         "torch.save(kept, 'made.pt')",
     ),
     "an_exponential_that_takes_most": (None, "torch.linalg.matrix_exp(torch.randn(8, 8, device='cuda'))"),
+    "how_many_are_below_the_peak_by_two_truths": (
+        8,
+        "take(8)\nprint(numbers().mean().item())\n"
+        "first, second = [bool((numbers() > 0).any()) for _ in range(2)]\n"
+        "len([take(1) for _ in range(1 if first or second else 2)])\n"
+        "len([take(2) for _ in range(1 if first == second else 2)])",
+    ),
     "labels": (
         8,
         "confusion = numpy.zeros((256, 8))\n"

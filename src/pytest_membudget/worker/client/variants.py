@@ -1,6 +1,7 @@
 """Runs a test again where its figure may depend on what nobody knows, and says whether it does."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -256,13 +257,13 @@ class _Compared:
     def _have_own_sizes(self) -> bool:
         """Whether sizes are made of numbers, of which nobody knows how large they are.
 
-        One run has a size that no other has, or two have a count of a size that no other has: what a loop
-        holds that ends sooner in one of them is in the others too.
+        One run has a size that no other has, or of one size two have counts that no other has: what a loop
+        holds that ends sooner in one of them is in the others too, as is what a truth alone leads to.
         """
         runs = [self.first, *self.others[: self._comparable]]
-        return sum(_own(runs, lambda one: {size for size, _ in one.sizes})) > 0 or (
-            sum(_own(runs, lambda one: {*one.sizes})) > 1
-        )
+        has_own_size = any(_own([{size for size, _ in one.sizes} for one in runs]))
+        own_counts = Counter(size for own in _own([{*one.sizes} for one in runs]) for size, _ in own)
+        return has_own_size or any(count > 1 for count in own_counts.values())
 
     def _depending(self, text: str) -> Caveat:
         sizes, differing = [one.peak_bytes for one in self.runs], self._differing()
@@ -287,10 +288,9 @@ def _most(runs: Sequence[Answer]) -> Answer:
     return max(with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, one.peak_bytes), default=runs[0])
 
 
-def _own(runs: Sequence[Answer], parts: Callable[[Answer], set[Any]]) -> list[bool]:
-    """Whether each of ``runs`` has one of ``parts`` that no other has."""
-    found = [parts(one) for one in runs]
-    return [bool(own.difference(*(other for other in found if other is not own))) for own in found]
+def _own(parts: Sequence[set[Any]]) -> list[set[Any]]:
+    """What each of ``parts`` has that no other has."""
+    return [own.difference(*(other for other in parts if other is not own)) for own in parts]
 
 
 def _parts(answer: Answer) -> dict[str, int]:
