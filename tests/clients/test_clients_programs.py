@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAMS.is_dir(), reason="PROGRAMS is no folder with programs' checkouts"),
 ]
 
-#: Whose reads are not all checked; that has convolutions by cuBLASLt; whose completions end where a token does.
+#: Whose reads are not all checked; whose convolutions are by cuBLASLt; whose completions end with a token.
 NOT_STRICT = ("torchtune", "diffusers", "ultralytics", "trl-grpo")
 #: Embedding, head and two layers: 256 of 4 and 2 heads of 64, 688 in between.
 LLAMA = 2 * 4096 * 256 + 2 * (2 * 256**2 + 2 * 256 * 128 + 3 * 256 * 688 + 512) + 256

@@ -157,6 +157,44 @@ def test_what_a_child_of_the_test_makes_is_seen_and_nothing_elsewhere(run, tmp_p
     assert (tmp_path / "elsewhere").exists()
 
 
+def staged():
+    os.makedirs("ckpt.tmp/in")
+    writes("ckpt.tmp/in/a", "1")
+    os.rename("ckpt.tmp", "ckpt")
+    os.symlink("ckpt", "latest")
+
+
+@pytest.mark.parametrize("body", [makes("1"), staged])
+def test_at_the_end_of_a_session_nothing_stays_of_what_tests_have_made(run, body):
+    (run.root / "mine").write_text("0")
+    run(body)
+    run(body)
+    run(lambda: writes("out/another test's", "2") if os.path.isdir("out") else None, "other")
+
+    run.files.remove()
+
+    assert os.listdir(run.root) == ["mine"]
+
+
+def test_at_the_end_of_a_session_what_others_have_changed_or_added_to_stays(run):
+    run(makes("1"))
+    run(staged, "other")
+    (run.root / "b").write_text("changed")
+    ctypes.CDLL(None).creat(os.fsencode(run.root / "ckpt/in/native"), 0o600)
+
+    run.files.remove()
+
+    kept = {str(path.relative_to(run.root)) for path in run.root.rglob("*")}
+    assert kept == {"b", "ckpt", "ckpt/in", "ckpt/in/a", "ckpt/in/native"}
+
+
+def test_two_files_of_the_users_of_which_one_replaces_the_other_stay(run):
+    for name in ("one", "two"):
+        (run.root / name).write_text(name)
+
+    assert run(lambda: os.replace("one", "two")) == {"one": "one", "two": "two"}
+
+
 def test_a_lock_that_others_hold_for_long_keeps_nobody_waiting(tmp_path, monkeypatch):
     with made_files.folder_lock(tmp_path) as others, made_files.folder_lock(tmp_path) as lock:
         assert others.take(alone=False)

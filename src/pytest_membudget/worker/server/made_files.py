@@ -1,4 +1,4 @@
-"""What runs of a test do to files: a further run finds what the first found, and the user loses none."""
+"""What runs of a test do to files: each run and each session finds the same, and the user loses none."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class MadeFiles:
     def __init__(self, *folders: str) -> None:
         self._folders = frozenset(folders)
         self._of: dict[object, set[str]] = {}
+        #: what each file was when the run that had made it ended
+        self._states: dict[str, tuple[int, ...]] = {}
 
     def has_any(self, test: object) -> bool:
         """Whether a run of ``test`` has made any."""
@@ -63,12 +65,37 @@ class MadeFiles:
                 _remove(path)
         else:
             earlier |= {path for path in made if not is_below(os.path.dirname(path), made | earlier)}
+            self._states |= {path: _state(path) for path in made}
         for path in sorted(away | kept):
             if os.path.lexists(self._away(path)):
                 _remove(path)
                 with contextlib.suppress(OSError):
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                     os.rename(self._away(path), path)
+
+    def remove(self) -> None:
+        """The session ends: remove what first runs have made, but what others have changed or added to."""
+        for path in sorted(set[str]().union(*self._of.values()), reverse=True):
+            if os.path.isdir(path) and not os.path.islink(path):
+                self._remove_folder(path)
+            elif self._is_as_made(path):
+                _remove(path)
+
+    def _remove_folder(self, path: str) -> None:
+        """A folder with other files than those that were made keeps all: half a checkpoint is none."""
+        with contextlib.suppress(OSError):
+            with os.scandir(path) as entries:
+                below = {entry.path: entry.is_dir(follow_symlinks=False) for entry in entries}
+            for folder in (each for each, is_folder in below.items() if is_folder and each in self._states):
+                self._remove_folder(folder)
+            files = [each for each, is_folder in below.items() if not is_folder]
+            if all(map(self._is_as_made, files)):
+                for file in files:
+                    _remove(file)
+                os.rmdir(path)
+
+    def _is_as_made(self, path: str) -> bool:
+        return os.path.lexists(path) and self._states.get(path) == _state(path)
 
     @contextlib.contextmanager
     def recording(self, log: Path) -> Iterator[None]:
@@ -103,20 +130,29 @@ class MadeFiles:
         place = _FOLDERS.get(event, len(given))
         folder = given[place] if place < len(given) else None  # rmtree of Python 3.10 has none
         path = path_of(given[_MAKES.get(event, 0)], folder)
-        if event == "os.rename" and (source := path_of(given[0], given[2])) and self._is_users(source, done):
-            if not self._keep(event, source):
-                return  # a folder of the user's that gets another name
-            yield _KEPT, source
-        if path is None or not self._is_users(path, done):
+        if event == "os.rename" and (source := path_of(given[0], given[2])) and path is not None:
+            if self._is_users(source, done):
+                if not self._keep(event, source):
+                    return  # a folder of the user's that gets another name
+                yield _KEPT, source
+            below = [own for own in done if own != source and is_below(own, {source})]
+            yield from ((_MADE, path + own[len(source) :]) for own in below)
+        if path is None or path in done or not self._is_below(path):
             return
         if not os.path.lexists(path):
             if event in _MAKES:
                 yield _MADE, path
-        elif event in _LOSES and (event != "open" or given[2] & os.O_TRUNC) and self._keep(event, path):
+        elif event in _LOSES and self._is_users(path, done) and self._is_kept(event, given, path):
             yield _KEPT, path
 
+    def _is_below(self, path: str) -> bool:
+        return "__pycache__" not in path and is_below(path, self._folders)
+
     def _is_users(self, path: str, done: Collection[str]) -> bool:
-        return "__pycache__" not in path and is_below(path, self._folders) and not is_below(path, done)
+        return self._is_below(path) and not is_below(path, done)
+
+    def _is_kept(self, event: str, given: tuple[Any, ...], path: str) -> bool:
+        return (event != "open" or bool(given[2] & os.O_TRUNC)) and self._keep(event, path)
 
     def _keep(self, event: str, path: str) -> bool:
         """Whether what ``event`` does to ``path`` is done to something else; another run may have kept it."""
@@ -173,6 +209,11 @@ def folder_lock(folder: Path) -> Iterator[FolderLock]:
         yield FolderLock(opened)
     finally:
         os.close(opened)
+
+
+def _state(path: str) -> tuple[int, ...]:
+    found = os.lstat(path)
+    return found.st_mode, found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns
 
 
 def _remove(path: str) -> None:

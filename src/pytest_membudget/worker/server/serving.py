@@ -127,6 +127,7 @@ class ServingPlugin:
         runs = ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended)
         with suppress(SessionGone), folder_lock(session.config.rootpath) as lock:
             runs.serve(self._has_made, lock)
+        self._made_files.remove()
         self._leave()
 
     def _marked(self) -> dict[str, dict[str, str]]:
