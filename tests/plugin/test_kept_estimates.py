@@ -136,15 +136,15 @@ budgets:
   - name: writes
     gib: 1
     script: train.py
-    outputs: runs
 """
 
 
-def test_a_script_that_asks_git_and_writes_its_outputs_is_kept(run_twice):
-    first, second = run_twice({"train.py": SCRIPT, "it.membudget.yaml": ENTRY})
+@pytest.mark.parametrize("outputs", ["", "    outputs: runs\n"])
+def test_a_script_that_asks_git_and_writes_files_is_kept(run_twice, outputs):
+    first, second = run_twice({"train.py": SCRIPT, "it.membudget.yaml": ENTRY + outputs})
 
     assert [run.rows["writes"]["cached"] for run in (first, second)] == [False, True], first.out
-    assert len(list((first.folder / "runs").iterdir())) == 1
+    assert not (first.folder / "runs").exists()  # what it has made is removed
 
 
 PLAIN = """

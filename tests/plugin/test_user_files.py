@@ -10,6 +10,7 @@ import time
 import pytest
 
 FILES = {
+    "where": "",  # what a test makes is removed
     "test_budgets.py": """
         import logging
         from pathlib import Path

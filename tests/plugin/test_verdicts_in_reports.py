@@ -7,22 +7,27 @@ from pytest_membudget.devices.torch_build.installed import workers_torch
 GIB = 2**30
 
 FILES = {
+    "processes": "",  # what a test makes is removed, and what it appends to is not
     "conftest.py": """
         import os
 
         import pytest
 
+        def record(what):
+            with open("processes", "a") as file:
+                print(what, os.getpid(), file=file)
+
         @pytest.fixture
         def trace_of_setup():
-            open(f"fixture-{os.getpid()}", "w").close()
+            record("fixture")
 
         def pytest_sessionstart(session):
-            open(f"session-{os.getpid()}", "w").close()
+            record("session")
         """,
     "test_budgets.py": """
-        import os
         import pytest
         import torch
+        from conftest import record
         from torch import nn
 
         class Table(nn.Module):
@@ -40,14 +45,14 @@ FILES = {
 
         @pytest.mark.mem_budget(gib=60)
         def test_within(trace_of_setup):
-            open(f"body-{os.getpid()}", "w").close()
+            record("body")
             Model()(torch.empty(15, 2**27, device="cuda"))  # 45 and 7.5 GiB
 
         @pytest.mark.mem_budget(
             gib=40,
         )
         def test_over(trace_of_setup):
-            open(f"body-{os.getpid()}", "w").close()
+            record("body")
             Model()(torch.empty(15, 2**27, device="cuda"))  # 45 and 7.5 GiB
 
         @pytest.mark.mem_budget(gib=1)
@@ -86,7 +91,8 @@ def test_the_text_shows_no_line_of_this_plugin(run):
 
 def test_fixtures_and_bodies_run_in_other_processes_than_the_session(run):
     def processes(kind):
-        return {path.name.partition("-")[2] for path in run.folder.glob(f"{kind}-*")}
+        lines = map(str.split, (run.folder / "processes").read_text().splitlines())
+        return {number for what, number in lines if what == kind}
 
     assert len(processes("fixture")) == 2  # test_within and test_over, each once
     assert processes("fixture") == processes("body")

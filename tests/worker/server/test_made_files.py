@@ -19,7 +19,7 @@ def run(tmp_path):
     files = MadeFiles(str(root))
     root.mkdir()
 
-    def run(body, test="test"):
+    def run(body, test="test", stays=True):
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
         files.put_away(test)
@@ -30,7 +30,7 @@ def run(tmp_path):
                 body()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-        files.end(test, log)
+        files.end(test, log, stays=stays)
         return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
 
     run.root, run.files = root, files
@@ -165,27 +165,39 @@ def staged():
 
 
 @pytest.mark.parametrize("body", [makes("1"), staged])
-def test_at_the_end_of_a_session_nothing_stays_of_what_tests_have_made(run, body):
+def test_at_the_end_of_a_run_or_of_a_session_nothing_stays_of_what_was_made(run, body):
     (run.root / "mine").write_text("0")
-    run(body)
-    run(body)
+
+    assert run(body, "on one GPU", stays=False) == {"mine": "0"}
+    assert not run.files.has_any("on one GPU")
+    for _ in range(2):
+        assert len(run(body, "on many")) > 1
     run(lambda: writes("out/another test's", "2") if os.path.isdir("out") else None, "other")
-
     run.files.remove()
-
     assert os.listdir(run.root) == ["mine"]
 
 
-def test_at_the_end_of_a_session_what_others_have_changed_or_added_to_stays(run):
-    run(makes("1"))
-    run(staged, "other")
-    (run.root / "b").write_text("changed")
-    ctypes.CDLL(None).creat(os.fsencode(run.root / "ckpt/in/native"), 0o600)
+@pytest.mark.parametrize("stays", [False, True])
+def test_what_others_have_changed_or_added_to_stays(run, stays):
+    def changes():
+        makes("1")()
+        staged()
+        if not stays:
+            native()
 
+    def native():
+        for name in ("b", "ckpt/in/native"):
+            os.close(ctypes.CDLL(None).creat(os.fsencode(run.root / name), 0o600))
+
+    run(changes, stays=stays)
+    if stays:
+        native()
     run.files.remove()
 
-    kept = {str(path.relative_to(run.root)) for path in run.root.rglob("*")}
-    assert kept == {"b", "ckpt", "ckpt/in", "ckpt/in/a", "ckpt/in/native"}
+    assert {str(path.relative_to(run.root)) for path in run.root.rglob("*")} == {
+        *(["b"] if stays else []), "ckpt", "ckpt/in", "ckpt/in/a", "ckpt/in/native"
+    }  # fmt: skip
+    assert run.files.has_any("test")
 
 
 def test_two_files_of_the_users_of_which_one_replaces_the_other_stay(run):

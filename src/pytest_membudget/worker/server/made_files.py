@@ -49,10 +49,11 @@ class MadeFiles:
             with contextlib.suppress(OSError):
                 os.rename(path, self._away(path))
 
-    def end(self, test: object, log: Path) -> None:
+    def end(self, test: object, log: Path, *, stays: bool) -> None:
         """A run of ``test`` has ended, which was recorded in ``log``: put back what it has overwritten.
 
-        And what was put away; then nothing stays of what the run has made.
+        And what was put away; then nothing stays of what the run has made. Of a first run all stays until the
+        session ends if ``stays``, as other ranks may read it; else what others have changed or added to does.
         """
         earlier = self._of.setdefault(test, set())
         away = {path for path in earlier if os.path.lexists(self._away(path))}
@@ -66,6 +67,8 @@ class MadeFiles:
         else:
             earlier |= {path for path in made if not is_below(os.path.dirname(path), made | earlier)}
             self._states |= {path: _state(path) for path in made}
+            if not stays:
+                self._remove_made(earlier)
         for path in sorted(away | kept):
             if os.path.lexists(self._away(path)):
                 _remove(path)
@@ -75,11 +78,17 @@ class MadeFiles:
 
     def remove(self) -> None:
         """The session ends: remove what first runs have made, but what others have changed or added to."""
-        for path in sorted(set[str]().union(*self._of.values()), reverse=True):
+        self._remove_made(set[str]().union(*self._of.values()))
+
+    def _remove_made(self, made: set[str]) -> None:
+        """Remove those of ``made`` that nobody has changed or added to."""
+        for path in sorted(made, reverse=True):
             if os.path.isdir(path) and not os.path.islink(path):
                 self._remove_folder(path)
             elif self._is_as_made(path):
                 _remove(path)
+            if not os.path.lexists(path):
+                made.remove(path)
 
     def _remove_folder(self, path: str) -> None:
         """A folder with other files than those that were made keeps all: half a checkpoint is none."""

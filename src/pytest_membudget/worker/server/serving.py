@@ -188,7 +188,7 @@ class ServingPlugin:
         return Path(self._scratch, f"made-{task.number}")
 
     def _ended(self, task: Task) -> None:
-        self._made_files.end(_test_of(task), self._made_log(task))
+        self._made_files.end(_test_of(task), self._made_log(task), stays=task.request.world_size > 1)
         shutil.rmtree(_temporary_folder(self._scratch, task.number), ignore_errors=True)
 
     def _leave(self) -> NoReturn:
