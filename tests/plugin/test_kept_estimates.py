@@ -123,12 +123,12 @@ SCRIPT = """
 
     import torch
 
-    folder = f"runs/{time.time_ns()}"
+    folder = f"data/runs/{time.time_ns()}"
     os.makedirs(folder)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout
     compiler = subprocess.run("cc --version", shell=True, capture_output=True, text=True).stdout
     with open(f"{folder}/log.txt", "w") as log:
-        print(commit, compiler, file=log)
+        print(commit, compiler, os.listdir("data"), file=log)
     held = torch.empty(2**28, dtype=torch.uint8, device="cuda")
     """
 ENTRY = """
@@ -139,12 +139,12 @@ budgets:
 """
 
 
-@pytest.mark.parametrize("outputs", ["", "    outputs: runs\n"])
+@pytest.mark.parametrize("outputs", ["", "    outputs: data/runs\n"])
 def test_a_script_that_asks_git_and_writes_files_is_kept(run_twice, outputs):
-    first, second = run_twice({"train.py": SCRIPT, "it.membudget.yaml": ENTRY + outputs})
+    first, second = run_twice({"data/mine": "", "train.py": SCRIPT, "it.membudget.yaml": ENTRY + outputs})
 
     assert [run.rows["writes"]["cached"] for run in (first, second)] == [False, True], first.out
-    assert not (first.folder / "runs").exists()  # what it has made is removed
+    assert not (first.folder / "data/runs").exists()  # what it has made is removed
 
 
 PLAIN = """

@@ -151,7 +151,7 @@ class Observer:
         if path is None or key in self._seen["paths"] or self._is_left_out(path, reads=reads):
             return
         if by_all or path.endswith(CODE) or asking()[0]:
-            self._note("paths", key, self._states.of(kind, path))
+            self._note("paths", key, self._states.of(kind, path, self._made))
 
     def _is_left_out(self, path: str, *, reads: bool = False) -> bool:
         """Whether ``path`` is of an installation, or bytecode, or was made by the test, or is an output."""

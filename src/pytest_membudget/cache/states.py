@@ -5,7 +5,7 @@ import importlib.machinery
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ class States:
         #: by folder: the names in it that an import may find, by what they begin with
         self._modules: dict[tuple[str, tuple[int, ...]], dict[str, list[str]]] = {}
 
-    def of(self, kind: str, path: str) -> str:
-        """The state of ``kind`` of ``path``, a short text.
+    def of(self, kind: str, path: str, made: Container[str] = ()) -> str:
+        """The state of ``kind`` of ``path``, a short text; listed without what is ``made``.
 
         state: what is there, its mode, its content and where a link leads; listing: the names and types in a
         folder; status: all that ``os.stat`` says but for the access time; module: what an import of that name
@@ -66,15 +66,13 @@ class States:
         """
         link = f"by {os.readlink(path)}: " if kind == "state" and os.path.islink(path) else ""
         try:
-            return link + self._of_found(kind, path)
+            return link + (_listing(path, made) if kind == "listing" else self._of_found(kind, path))
         except (FileNotFoundError, NotADirectoryError):
             return link + ABSENT
         except OSError as error:
             return f"{link}unreadable: {error.errno}"
 
     def _of_found(self, kind: str, path: str) -> str:
-        if kind == "listing":
-            return _listing(path)
         if kind == "module":
             return self._importable(path)
         if kind == "git":
@@ -146,11 +144,11 @@ def _status(found: os.stat_result) -> tuple[int, ...]:
             found.st_size, found.st_mtime_ns, found.st_ctime_ns)  # fmt: skip
 
 
-def _listing(path: str) -> str:
+def _listing(path: str, made: Container[str]) -> str:
     """Python's own bytecode is left out: each run may write some."""
     with os.scandir(path) as entries:
         return digest_of(sorted(
             (entry.name, entry.is_symlink(), entry.is_dir(), entry.is_file())
             for entry in entries
-            if entry.name != "__pycache__" and not entry.name.endswith(".pyc")
+            if entry.name != "__pycache__" and not entry.name.endswith(".pyc") and entry.path not in made
         ))  # fmt: skip
