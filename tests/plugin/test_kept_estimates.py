@@ -128,7 +128,7 @@ SCRIPT = """
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout
     compiler = subprocess.run("cc --version", shell=True, capture_output=True, text=True).stdout
     with open(f"{folder}/log.txt", "w") as log:
-        print(commit, compiler, os.listdir("data"), file=log)
+        print(commit, compiler, os.listdir("data"), os.stat("data").st_uid, file=log)
     held = torch.empty(2**28, dtype=torch.uint8, device="cuda")
     """
 ENTRY = """

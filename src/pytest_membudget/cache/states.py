@@ -61,23 +61,29 @@ class States:
         """The state of ``kind`` of ``path``, a short text; listed without what is ``made``.
 
         state: what is there, its mode, its content and where a link leads; listing: the names and types in a
-        folder; status: all that ``os.stat`` says but for the access time; module: what an import of that name
-        may find there; git: what it says of the checkout.
+        folder; status: all that ``os.stat`` says but for the access time, and of a folder no time or size,
+        which what is made in it changes, but its listing; module: what an import of that name may find there;
+        git: what it says of the checkout.
         """
         link = f"by {os.readlink(path)}: " if kind == "state" and os.path.islink(path) else ""
         try:
-            return link + (_listing(path, made) if kind == "listing" else self._of_found(kind, path))
+            return link + self._of_found(kind, path, made)
         except (FileNotFoundError, NotADirectoryError):
             return link + ABSENT
         except OSError as error:
             return f"{link}unreadable: {error.errno}"
 
-    def _of_found(self, kind: str, path: str) -> str:
+    def _of_found(self, kind: str, path: str, made: Container[str]) -> str:
+        if kind == "listing":
+            return _listing(path, made)
         if kind == "module":
             return self._importable(path)
         if kind == "git":
             return digest_of([run_git(Path(path), *words).text for words in _GIT])
         found = os.stat(path)
+        if kind == "status" and stat.S_ISDIR(found.st_mode):
+            owner = (found.st_mode, found.st_ino, found.st_dev, found.st_uid, found.st_gid)
+            return digest_of([owner, _listing(path, made)])
         if kind == "status":
             return digest_of([_status(os.lstat(path)), _status(found)])
         if not stat.S_ISREG(found.st_mode):
