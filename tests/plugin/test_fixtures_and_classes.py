@@ -5,6 +5,7 @@ import pytest
 MIB = 2**20
 
 FILES = {
+    "noted": "",  # what a test makes is removed, and what it appends to is not
     "pyproject.toml": """
         [tool.pytest.ini_options]
         disable_test_id_escaping_and_forfeit_all_rights_to_community_support = true
