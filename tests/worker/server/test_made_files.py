@@ -4,10 +4,12 @@ import ctypes
 import os
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from pytest_membudget.devices.stand_in.saving.unknown_files import UNKNOWN_RECORD
 from pytest_membudget.worker.server import made_files
 from pytest_membudget.worker.server.made_files import MadeFiles
 
@@ -198,6 +200,36 @@ def test_what_others_have_changed_or_added_to_stays(run, stays):
         *(["b"] if stays else []), "ckpt", "ckpt/in", "ckpt/in/a", "ckpt/in/native"
     }  # fmt: skip
     assert run.files.has_any("test")
+
+
+@pytest.mark.parametrize(
+    ("address", "is_network"),
+    [
+        (("192.0.2.1", 443), True),
+        (("2001:db8::1", 443, 0, 0), True),
+        (("127.0.0.1", 1), False),
+        ("/tmp/a", False),
+    ],
+)
+def test_of_a_run_that_uses_the_network_checkpoints_alone_are_removed(run, address, is_network):
+    def downloads():
+        sys.audit("socket.connect", None, address)
+        os.makedirs("data/raw")
+        writes("data/raw/images", "1")
+        writes("data/raw/damaged.safetensors", "2")
+        for folder in ("out", "out/checkpoint"):
+            os.mkdir(folder)
+            writes(f"{folder}/log", "2")
+        writes("out/checkpoint/a.part", "")
+        with zipfile.ZipFile("out/checkpoint/a.part", "w") as archive:
+            archive.writestr(f"a/{UNKNOWN_RECORD}", "data/0")
+        os.rename("out/checkpoint/a.part", "out/checkpoint/a")
+
+    for _ in range(2):
+        found = run(downloads if not (run.root / "data").exists() else makes("1"), stays=False)
+
+        stays = {"data/raw/images": "1", "data/raw/damaged.safetensors": "2", "out/log": "2"}
+        assert found == (stays if is_network else {})
 
 
 def test_two_files_of_the_users_of_which_one_replaces_the_other_stay(run):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...cache.paths import is_below, path_of
+from ...devices.stand_in.saving.unknown_files import has_unknown_values
 
 #: Python's audit events of functions that make what is at one of their arguments, and which of them
 #: (docs.python.org/3/library/audit_events.html).
@@ -23,7 +24,8 @@ _MAKES = {"open": 0, "os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 
 _LOSES = {"open": 0, "os.rename": 1, "os.remove": 0, "shutil.rmtree": 0}
 #: Where they have the open folder that the path is relative to.
 _FOLDERS = {"os.mkdir": 2, "os.link": 3, "os.rename": 3, "os.symlink": 2, "os.remove": 1, "shutil.rmtree": 1}
-_MADE, _KEPT = b"+", b"="
+_MADE, _KEPT, _NETWORK = b"+", b"=", b"@"
+_LOOPBACK = ("localhost", "127.", "::1")
 #: Seconds after which others, as a process that a killed session has left, no longer keep a test waiting.
 _PATIENCE: Final = 600.0
 #: Functions of C, which raise no audit events.
@@ -52,8 +54,9 @@ class MadeFiles:
     def end(self, test: object, log: Path, *, stays: bool) -> None:
         """A run of ``test`` has ended, which was recorded in ``log``: put back what it has overwritten.
 
-        And what was put away; then nothing stays of what the run has made. Of a first run all stays until the
-        session ends if ``stays``, as other ranks may read it; else what others have changed or added to does.
+        And what was put away; then nothing stays of what the run has made, but what it may have downloaded.
+        Of a first run all stays until the session ends if ``stays``, as other ranks may read it; else what
+        others have changed or added to does.
         """
         earlier = self._of.setdefault(test, set())
         away = {path for path in earlier if os.path.lexists(self._away(path))}
@@ -61,6 +64,8 @@ class MadeFiles:
         kept = {os.fsdecode(line[1:]) for line in logged if line.startswith(_KEPT)}
         made = {os.fsdecode(line[1:]) for line in logged if line.startswith(_MADE)}
         made = {path for path in made if os.path.lexists(path) and not is_below(path, kept)}
+        if _NETWORK in logged:
+            made = _without_downloads(made)
         if away:
             for path in made - earlier:
                 _remove(path)
@@ -118,6 +123,9 @@ class MadeFiles:
         is_recording = True
 
         def hook(event: str, given: tuple[Any, ...]) -> None:
+            if is_recording and event == "socket.connect" and _is_network(given[1]):
+                with open(log, "ab") as file:
+                    file.write(_NETWORK + b"\0")
             is_one = is_recording and (event in _MAKES or event in _LOSES)
             if is_one and (event != "open" or given[2] & os.O_CREAT):
                 with contextlib.suppress(Exception):  # it must not fail the test
@@ -218,6 +226,23 @@ def folder_lock(folder: Path) -> Iterator[FolderLock]:
         yield FolderLock(opened)
     finally:
         os.close(opened)
+
+
+def _is_network(address: object) -> bool:
+    return isinstance(address, tuple) and not str(address[0]).startswith(_LOOPBACK)
+
+
+def _without_downloads(made: set[str]) -> set[str]:
+    """Checkpoints with values that nobody has computed, and all that is in their folders."""
+    files = set(filter(_is_checkpoint, made))
+    folders = {os.path.dirname(path) for path in files} & made
+    return {path for path in made if path in files or is_below(path, folders)}
+
+
+def _is_checkpoint(path: str) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return os.path.isfile(path) and has_unknown_values(Path(path))
+    return False
 
 
 def _state(path: str) -> tuple[int, ...]:

@@ -16,9 +16,7 @@ from ..host.fills import LARGE_BYTES
 from ..host.memory import HostMemory
 from ..values.following import Following
 from .holes import can_skip, is_hole, is_without_data, set_unknown
-
-#: The record that names those of unknown values.
-_UNKNOWN_RECORD: Final = ".pytest_membudget/unknown"
+from .unknown_files import UNKNOWN_RECORD
 
 #: (module, attribute path, what it is for). tests/devices/stand_in/test_saving.py has one test a row.
 PARTS: Final = (
@@ -75,7 +73,7 @@ def _writer(host: HostMemory) -> type:
         def write_end_of_file(self) -> None:
             if self._unknown:
                 text = "\n".join(self._unknown)
-                super().write_record(_UNKNOWN_RECORD, text, len(text))
+                super().write_record(UNKNOWN_RECORD, text, len(text))
             super().write_end_of_file()
 
     return Writer
@@ -86,7 +84,7 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def load(zip_file: Any, *args: Any, overall_storage: Any = None, **kwargs: Any) -> Any:
-        mapped = None if zip_file.has_record(_UNKNOWN_RECORD) else overall_storage
+        mapped = None if zip_file.has_record(UNKNOWN_RECORD) else overall_storage
         return original(zip_file, *args, overall_storage=mapped, **kwargs)
 
     return load
@@ -101,8 +99,8 @@ def _reader(following: Following) -> type:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self._unknown: set[str] = set()
-            if self.has_record(_UNKNOWN_RECORD):
-                self._unknown = set(self.get_record(_UNKNOWN_RECORD).decode().split("\n"))
+            if self.has_record(UNKNOWN_RECORD):
+                self._unknown = set(self.get_record(UNKNOWN_RECORD).decode().split("\n"))
 
         def get_storage_from_record(self, name: str, count: int, kind: Any) -> Any:
             if name not in self._unknown:
