@@ -60,6 +60,14 @@ FILES = {
         """,
     "jobs/parts/sized.py": "MIB = 7",
     "jobs/empty.py": "",
+    "jobs/raising.py": """
+        import torch
+
+        def check(loss):
+            raise ValueError("too large")
+
+        check(torch.rand(2**20, device="cuda").exp())
+        """,
     "pytest.ini": """
         [pytest]
         filterwarnings = error::FutureWarning
@@ -106,6 +114,8 @@ FILES = {
           - name: import-path
             script: parted.py
             environment: {PYTHONPATH: parts}
+          - name: raises
+            script: raising.py
         """,
 }
 PEAKS = {
@@ -113,7 +123,7 @@ PEAKS = {
     "grid[script=train.py --mib=2]": 2, "environment": 5, "good-end": 1, "ranks": 2, "test_marked": 512,
     "import-path": 7,
 }  # fmt: skip
-FAILED = {"over", "bad-end", "usage", "takes-nothing", "missing"}
+FAILED = {"over", "bad-end", "usage", "takes-nothing", "missing", "raises"}
 
 
 def test_what_a_program_allocates_is_its_estimate(run):
@@ -147,6 +157,13 @@ def test_its_lines_hold_the_memory(run):
 )
 def test_a_program_that_cannot_be_estimated_says_why(run, name, message):
     assert message in run.text(name)
+
+
+def test_a_program_that_raised_has_not_read_what_pytest_shows_of_its_arguments(run):
+    text = run.text("raises")
+
+    assert "ValueError in call at jobs/raising.py:4 on the stand-in: too large" in text
+    assert "Assumed of the data" not in text
 
 
 # The cache

@@ -137,7 +137,7 @@ class ItemRun:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Handle the end of a phase, or of a part of the call; the first failure is reported."""
-        item.config.option.tbstyle = "native"  # else pytest's text, which nobody reads, takes a second
+        _show_least(item)
         report = yield
         if self._is_calling:
             self._part_ended(call)
@@ -197,6 +197,14 @@ class ItemRun:
             yield
         finally:
             threading.excepthook = previous
+
+
+def _show_least(item: pytest.Item) -> None:
+    """Pytest's text, which nobody reads, else takes a second, and reads the tensors that it shows."""
+    option = item.config.option
+    # what is no function has the native style only where it asks for it (``Node._repr_failure_py``)
+    option.tbstyle = "native" if isinstance(item, pytest.Function) else "short"
+    option.fulltrace = option.showlocals = False
 
 
 def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> tuple[bool, str]:
