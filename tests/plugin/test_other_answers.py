@@ -178,6 +178,11 @@ LARGEST = {
         "before = False\nfor _ in range(3):\n    now = bool(numbers().sum() > 0)\n"
         "    take_if(before and not now)\n    before = now",
     ),
+    "a_number_behind_assertions": (
+        256,
+        "x = numbers()\nassert (x.exp() >= x).all()\nassert (x.abs() >= x).all()\n"
+        "take_if(x.norm().item() > 5)",
+    ),
     "a_number_behind_a_truth": (
         256, "if numbers().sum() > 0:\n    take_if(numbers().norm().item() > 5)"
     ),
@@ -231,6 +236,15 @@ AGREED = {
         "    confusion[guess, label] += 1\ntake(8)",
     ),
     **{f"gradients_per_sample_{number}": (None, PER_SAMPLE) for number in range(6)},
+    # sizes that differ below the peak, and follow from truths alone
+    "sizes_behind_a_truth": (
+        8,
+        "take(8)\nprint(numbers().norm().item())\nnumbers().repeat(5 if (numbers() > 0).any() else 6)",
+    ),
+    "an_assertion_that_holds": (
+        8,
+        "x = numbers()\nassert (x.exp() >= x).all()\ntake(8)\nprint(x.norm().item(), x.long().sum().item())",
+    ),
     "places_that_differ": (8, "kept = [take(1) for _ in {*numbers().topk(8).indices.tolist()}]"),
     "training": (
         None,
@@ -332,6 +346,13 @@ OUTSIDE = {
 BELOW = {
     "a_size_below_the_peak": "below(numbers().long().sum().item())",
     "a_size_of_a_float_below_the_peak": "below(math.floor(float(numbers().sum()) * 10))",
+    "a_size_behind_a_truth": "take(300)\nif numbers().sum() > 0:\n    below(numbers().long().sum().item())",
+    "a_size_next_to_sizes_behind_a_truth": (
+        "numbers().repeat(5 if (numbers() > 0).any() else 6)\nbelow(numbers().long().sum().item())"
+    ),
+    "a_size_behind_an_assertion": (
+        "x = numbers()\nassert (x.exp() >= x).all()\nbelow(x.long().sum().item())"
+    ),
     "as_many_as_a_number": (
         "take(300)\ncount = numbers().long().sum().item()\n"
         "len([torch.empty(5 * 2**18, dtype=torch.uint8, device='cuda') for _ in range(count)])"
@@ -489,7 +510,7 @@ def test_what_is_made_of_a_number_stays_unchecked_where_it_is_no_part_of_the_pea
     one = estimate(run, name)
 
     assert one["peak"]["allocated"] == 300 * MIB
-    assert [caveat["cause"] for caveat in one["caveats"]] == ["size-read"]
+    assert {caveat["cause"] for caveat in one["caveats"]} == {"size-read"}
     assert run.outcomes[f"test_{name}"] == "failed"
 
 

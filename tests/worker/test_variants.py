@@ -17,7 +17,17 @@ from pytest_membudget.caveats import (
 )
 from pytest_membudget.components import METRICS
 from pytest_membudget.memory_report import HeldMemory, MemoryReport
-from pytest_membudget.results.answer import BOUNDS, BUCKETS, GARBAGE, LATE_WATCHDOG, Answer, Request
+from pytest_membudget.results.answer import (
+    ALL_TRUTHS,
+    BOUNDS,
+    BUCKETS,
+    GARBAGE,
+    LATE_WATCHDOG,
+    NOWHERE,
+    TURNED,
+    Answer,
+    Request,
+)
 from pytest_membudget.worker.client.variants import ask_with_variants
 
 MIB = 2**20
@@ -44,6 +54,13 @@ def traced(mib, *caveats, unknown=("data",), **more):
 def raised(mib, last_read="a.py:1"):
     answer = traced(mib)
     return replace(answer, outcome="error", reason="ValueError", raised=True, last_read=last_read)
+
+
+def by_truths(*more, pairs=((6, 1), (8, 1))):
+    """Requests, and the sizes of their runs: by the truths that they have, and ``more`` in the second."""
+    sizes = [((6, 1),), ((8, 1), *more), (), ((6, 1),), *((one,) for one in pairs)]
+    requests = [(0, ()), (1, ()), (2, ()), (3, ()), (1, (ALL_TRUTHS,)), (2, (NOWHERE,))]
+    return dict(zip(requests, sizes, strict=True))
 
 
 class Asked:
@@ -103,7 +120,7 @@ RUNS = {
     ),
     "one raises after more was taken": ([traced(4, LOSS), raised(5), traced(4, LOSS)], 4, [DEPENDS], 3),
     "it raises by what it was answered: the figure of another": (
-        [raised(1), traced(4, LOSS), traced(4, LOSS)], 4, [READ], 2
+        [raised(1), traced(4, LOSS), traced(4, LOSS)], 4, [READ], 3
     ),
     "the largest size is a bound where the least takes less": (
         of_sizes((9, 9, 4), LOSS, MASK, other="sizes at their largest"), 9, [WORST_CASE], 3
@@ -315,6 +332,47 @@ def test_a_number_stays_unchecked_where_two_runs_have_sizes_of_their_own(sizes, 
     first = traced(4, WHOLE, LOSS, sizes=((2, 4),), **both)
 
     assert told(first, *others, first)[:2] == (4, 2 * kinds)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected", "kinds"),
+    [((1, 2, 4, 4), 4, []), ((1, 2, 4, 9), 9, [DEPENDS]), ((5, 5, 4, 4), 4, [READ])],
+)
+def test_the_truths_by_which_the_first_raises_are_turned_in_all_runs(sizes, expected, kinds):
+    """Assertions of what nobody knows: one after the other holds. A run that took more counts as it did."""
+    lines, asked = ("a.py:7", "a.py:8"), []
+
+    def ask(request):
+        asked.append(request)
+        count = sum(one.startswith(TURNED) for one in request.steady)
+        if count < 2 and not request.variant:
+            return raised(sizes[count], lines[count])
+        return traced(sizes[2 if request.variant != 1 else 3], LOSS)
+
+    answer = ask_with_variants(ask, REQUEST)
+
+    assert answer.report.peak_bytes == expected * MIB
+    assert [one.cause for one in answer.report.caveats] == kinds
+    turned = tuple(f"{TURNED}{line}" for line in lines)
+    if kinds != [READ]:
+        assert [(one.variant, one.steady) for one in asked[2:4]] == [(0, turned), (1, turned)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "kinds"),
+    [
+        (by_truths(), []),
+        (by_truths((400, 1)), [SIZE_READ, SIZE_READ]),  # by a number of the second run
+        (by_truths(pairs=((7, 1), (8, 1))), [SIZE_READ, SIZE_READ]),  # of the first
+        (by_truths(pairs=((6, 1), (9, 1))), [SIZE_READ, SIZE_READ]),
+    ],
+)
+def test_sizes_that_follow_from_truths_are_made_of_no_number(runs, kinds):
+    def ask(request):
+        sizes, unknown = runs[request.variant, request.steady], ("data", "numbers", "several truths")
+        return traced(4, WHOLE, LOSS, sizes=sizes, allocations=f"{sizes}", unknown=unknown)
+
+    assert [one.cause for one in ask_with_variants(ask, REQUEST).report.caveats] == kinds
 
 
 @pytest.mark.parametrize(("with_another_size", "kinds"), [(2, []), (1, [SIZE_READ, SIZE_READ])])

@@ -43,8 +43,12 @@ LATE_WATCHDOG: Final = 4
 NO_COLLECTION: Final = 5
 #: As 0, but the host draws other random numbers.
 OTHER_SEEDS: Final = 6
-#: Of ``Request.steady``: all lines.
+#: Of ``Request.steady``: all lines; all truths, so that numbers alone are others; none, where variant 2 turns
+#: all truths, as 1 does; and how a line begins whose truths are turned in each: a run raises by them.
 EVERYWHERE: Final = "*"
+ALL_TRUTHS: Final = "truths"
+NOWHERE: Final = "-"
+TURNED: Final = "not "
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Request(JsonObject):
     variant: int = 0
     """How what nobody knows is answered: 0 as is plausible, 1, 2 and these otherwise."""
     steady: tuple[str, ...] = ()
-    """Lines at which it is answered as is plausible all the same, as ``file:line``, or ``EVERYWHERE``."""
+    """Where it is answered as is plausible all the same: lines, as ``file:line``, or what is said above."""
     has_components: bool = False
     """Whether its budget limits components: what memory is for counts in each run."""
     figures_only: bool = False

@@ -18,7 +18,15 @@ from typing import Final
 
 import torch
 
-from ....results.answer import EVERYWHERE, LATE_WATCHDOG, NO_COLLECTION, ODD_NUMBERS, OTHER_SEEDS
+from ....results.answer import (
+    ALL_TRUTHS,
+    EVERYWHERE,
+    LATE_WATCHDOG,
+    NO_COLLECTION,
+    ODD_NUMBERS,
+    OTHER_SEEDS,
+    TURNED,
+)
 from .card_storages import Scalar
 
 #: Other answers at one line: a loop until something holds ends then.
@@ -54,6 +62,8 @@ class Variant:
         self.number = self.seed = 0
         self._is_odd = self.has_late_watchdog = self.keeps_garbage = False
         self._steady: frozenset[str] = frozenset()
+        #: lines at which truths are turned in each variant
+        self._turned: frozenset[str] = frozenset()
         self._asked = Counter[str]()
         #: the lines in the order in which they were given other answers
         self._lines: dict[str, int] = {}
@@ -65,7 +75,8 @@ class Variant:
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
         self._is_odd, self.has_late_watchdog = number == ODD_NUMBERS, number == LATE_WATCHDOG
-        self._steady = frozenset(steady)
+        self._turned = frozenset(line for line in steady if line.startswith(TURNED))
+        self._steady = frozenset(steady) - self._turned
         self.keeps_garbage = number > 0
         self.number = 0 if number in (ODD_NUMBERS, LATE_WATCHDOG, NO_COLLECTION, OTHER_SEEDS) else number
         self.seed = 1 if number == OTHER_SEEDS else self.number
@@ -79,7 +90,9 @@ class Variant:
 
     def answers(self, dtype: torch.dtype, plausible: Scalar, line: str, count: int) -> list[Scalar]:
         """The same for a read of ``count`` values, which repeat what is given."""
-        if not self._turns(line):
+        if dtype is torch.bool and TURNED + line in self._turned:
+            return [not plausible]
+        if not self._turns(line, is_truth=dtype is torch.bool):
             return [plausible]
         place = self._place(line)
         if dtype is torch.bool and line in self.ended:
@@ -104,10 +117,13 @@ class Variant:
         several = different or (turns and not self._is_odd)
         return [(first - index) % most for index in range(min(count, most) if several else 1)]
 
-    def _turns(self, line: str) -> bool:
+    def _turns(self, line: str, *, is_truth: bool = False) -> bool:
         """Whether the next answer at ``line`` is another than is plausible."""
-        turns = (self.number > 0 or self._is_odd) and not self._steady & {line, EVERYWHERE}
+        turns = (self.number > 0 or self._is_odd) and not self._is_steady(line, is_truth)
         return turns != self._has_waited(line, _MOST_TURNED if turns else _MOST_PLAUSIBLE)
+
+    def _is_steady(self, line: str, is_truth: bool) -> bool:
+        return bool(self._steady & {line, EVERYWHERE}) or (is_truth and ALL_TRUTHS in self._steady)
 
     def _has_waited(self, line: str, most: int) -> bool:
         """Whether a loop has waited at ``line`` for ``most`` reads; then it may wait for a few, in turn.
@@ -128,7 +144,7 @@ class Variant:
         loop would not end with it. Where a loop waits for other ones, all are.
         """
         is_first = not self._asked[line]
-        if is_first and values.dtype is torch.bool and not self._steady & {line, EVERYWHERE}:
+        if is_first and values.dtype is torch.bool and not self._is_steady(line, is_truth=True):
             if self._is_odd:
                 values = values.logical_not()
             elif self.number == 1:

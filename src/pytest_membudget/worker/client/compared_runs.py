@@ -1,0 +1,211 @@
+"""The runs of one test with different answers to what nobody knows: what takes most, and why they differ."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...budgets.verdict import OUT_OF_MEMORY
+from ...caveats import COLLECTED, DEPENDS, DRAWN, HOST_DEPENDS, READ, SIZE_READ, WORST_CASE, Caveat
+from ...results.answer import (
+    BOUNDS,
+    BUCKETS,
+    DRAWS,
+    FAILED,
+    GARBAGE,
+    NUMBERS,
+    TRUTHS,
+    UNIT_DRAWS,
+    UNKNOWN_DATA,
+    Answer,
+)
+from ...units import gib_text
+from .further_runs import not_counted
+
+#: Of these a second further run has another end.
+OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS}
+#: How the names of parts of it begin.
+_OF_HOST = "host memory"
+#: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
+OF_READS = {UNKNOWN_DATA, *OF_TWO_ENDS}
+#: Those that have a run for themselves.
+APART = {BUCKETS, GARBAGE}
+#: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
+_READS = (READ, SIZE_READ, DRAWN)
+_VARIED = (*_READS, WORST_CASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The runs of one test."""
+
+    first: Answer
+    others: Sequence[Answer]
+    redrawn: Answer | None
+    """The run with plausible answers and other draws; None where it is not needed."""
+    odd: Answer | None
+    """The run with odd numbers; None where none was read."""
+    late: Answer | None
+    """The run with a late watchdog; None where there are no buckets that it lets go of."""
+    reseeded: Answer | None = None
+    """The run with other draws of the host alone; None where it is not needed."""
+    paired: Sequence[Answer] = ()
+    """Where sizes may be by truths: runs with those of the first, and the second, and other numbers."""
+
+    @property
+    def runs(self) -> list[Answer]:
+        """In the order in which they ran."""
+        further = (self.redrawn, self.odd, self.late, self.reseeded, *self.paired)
+        return [self.first, *self.others, *(one for one in further if one is not None)]
+
+    @property
+    def most(self) -> Answer:
+        """The one whose report is the test's."""
+        return most_of(self.runs)
+
+    def caveats(self) -> Iterator[Caveat]:
+        """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
+        assert self.first.report is not None
+        assert self.most.report is not None
+        differ = [self._differs(one) for one in self.others if one.has_figure]
+        others_differ = self._depends_on_reads()
+        depends = self._odd_takes_more() or others_differ
+        lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
+        for one in self.first.report.caveats:
+            if one.cause in _READS and lost is not None:
+                reason = first_line(lost)
+                yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
+            elif one.cause in _READS and depends:
+                yield self._depending(one.text)
+            elif one.cause in _READS and depends is None:
+                yield one
+            elif one.cause in _READS and self._have_own_sizes():
+                yield replace(one, cause=SIZE_READ)
+            elif one.cause is WORST_CASE and (not differ or any(differ)):
+                is_largest = most_of([one for one in self.runs if one is not self.late]) is self.first
+                yield one if is_largest else self._depending(one.text)
+        if others_differ or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
+            known = {*OF_READS, *APART}
+            if self.reseeded is not None and not self._differs(self.reseeded):
+                known.update(self._draws())
+            yield from (self._depending(what) for what in self.first.unknown if what not in known)
+        if self.late is not None and not self.late.has_figure:
+            yield self._depending(BUCKETS)
+        reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
+        others = [one for report in reports for one in not_counted(report)]
+        kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
+        collected = [one for one in self.first.report.caveats if one.cause is COLLECTED]
+        yield from dict.fromkeys([*kept, *collected, *others])
+
+    def may_be_by_draws(self) -> bool:
+        """Whether figures differ by draws of the host, or by something else."""
+        draws = self._draws()
+        differ = any(one.has_figure and self._differs(one) for one in self.others)
+        return differ and bool(draws) and bool({*self.first.unknown} - APART - draws)
+
+    def _draws(self) -> set[str]:
+        return {what for what in self.first.unknown if what.startswith(DRAWS)}
+
+    def _differs(self, one: Answer) -> bool:
+        return not one.has_figure or (one.outcome, parts_of(one)) != (
+            self.first.outcome,
+            parts_of(self.first),
+        )
+
+    def _odd_takes_more(self) -> bool:
+        others = [one for one in self.runs if one is not self.odd and one is not self.late]
+        if self.odd is None:
+            return False
+        return self.odd.peak_bytes > max(one.peak_bytes for one in others) or (
+            self.odd.host_bytes > max(one.host_bytes for one in others)
+        )
+
+    def may_be_by_truths(self) -> bool:
+        """Whether sizes that differ where no figure does may follow from truths, not from numbers."""
+        if self._comparable == 1 or not all(one.has_figure for one in (self.first, *self.others)):
+            return False
+        return self._depends_on_reads() is False and self._have_own_sizes()
+
+    def _depends_on_reads(self) -> bool | None:
+        """Whether the figure depends on what was read; None where no other run came to its end."""
+        others = [*self.others, *self.paired]
+        if any(one.peak_bytes > self.first.peak_bytes for one in others if not one.has_figure):
+            return True
+        differ = [self._differs(one) for one in self.others if one.has_figure]
+        paired = [self._differs(one) for one in self.paired if one.has_figure]
+        return any([*differ[: self._comparable], *paired]) if differ else None
+
+    @property
+    def _comparable(self) -> int:
+        """How many of the others say something of numbers: the second may differ by its sizes alone."""
+        return 2 if BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown else 1
+
+    def _have_own_sizes(self) -> bool:
+        """Whether sizes are made of numbers, of which nobody knows how large they are.
+
+        One run has a size that no other has, or of one size two have counts that no other has: what a loop
+        holds that ends sooner in one of them is in the others too, as is what a truth alone leads to.
+        """
+        runs = [self.first, *self.others[: self._comparable]]
+        has_own_size = any(self._own(runs, lambda one: {size for size, _ in one.sizes}))
+        own_counts = Counter(size for own in self._own(runs, lambda one: {*one.sizes}) for size, _ in own)
+        return has_own_size or any(count > 1 for count in own_counts.values())
+
+    def _own(self, runs: Sequence[Answer], parts: Callable[[Answer], set[Any]]) -> list[set[Any]]:
+        """What of ``parts`` each of ``runs`` has that neither another nor its pair has."""
+        found = [parts(one) for one in runs]
+        pairs = [*map(parts, self.paired), *[set[Any]()] * len(runs)]
+        return [
+            own.difference(*(other for other in found if other is not own), pair)
+            for own, pair in zip(found, pairs, strict=False)
+        ]
+
+    def _depending(self, text: str) -> Caveat:
+        sizes, differing = [one.peak_bytes for one in self.runs], self._differing()
+        figure, cause = range_text(sizes), DEPENDS
+        if len({*sizes}) == 1:
+            figure += " too"
+            for name in [*differing][:1]:
+                figure += f", but {name} {range_text(differing[name])}"
+                cause = HOST_DEPENDS if all(one.startswith(_OF_HOST) for one in differing) else DEPENDS
+        return Caveat(cause, f"{text}; with other answers the figure is {figure}")
+
+    def _differing(self) -> dict[str, list[int]]:
+        """The parts in which the runs differ, and what each takes."""
+        parts = [parts_of(one) for one in self.runs if one.has_figure]
+        sizes = {name: [one.get(name, 0) for one in parts] for one in parts for name in one}
+        return {name: taken for name, taken in sizes.items() if len({*taken}) > 1}
+
+
+def most_of(runs: Sequence[Answer]) -> Answer:
+    """The one that takes most of those with a figure; the first if none has one."""
+    with_figures = [one for one in runs if one.has_figure and one.report is not None]
+    return max(with_figures, key=lambda one: (one.outcome == OUT_OF_MEMORY, one.peak_bytes), default=runs[0])
+
+
+def parts_of(answer: Answer) -> dict[str, int]:
+    """All that a budget may be held to, by what it is called in a caveat."""
+    report = answer.report
+    assert report is not None
+    host = report.host
+    return {
+        **{f"{metric} memory is": size for metric, size in report.peak.items()},
+        "what is held when the body ends is": report.held_bytes or 0,
+        f"{_OF_HOST} is": answer.host_bytes,
+        **{f"the part of {name} is": size for name, size in report.components.items()},
+        **({f"{_OF_HOST} of {name} is": size for name, size in host.components.items()} if host else {}),
+    }
+
+
+def first_line(lost: Answer) -> str:
+    """Why a run has no figure."""
+    return lost.reason.partition("\n")[0]
+
+
+def range_text(sizes: Sequence[int]) -> str:
+    """The least and the most of ``sizes``, or what all of them are."""
+    least, most = gib_text(min(sizes)), gib_text(max(sizes))
+    if least != most:
+        return f"{least} to {most}"
+    apart = max(sizes) - min(sizes)
+    return f"{least}, and up to {apart:,} bytes more" if apart else least
