@@ -1,5 +1,8 @@
 """Entries with ``script:``: programs run as they are, held to budgets as marked tests are."""
 
+import json
+import os
+
 import pytest
 
 MIB = 2**20
@@ -198,3 +201,38 @@ def test_a_program_is_estimated_again_if_it_has_changed_and_not_if_its_budget_ha
         "environment": (False, 10),
         "module": (False, 32),
     }
+
+
+# Elsewhere
+
+RESUMES = """
+    import os
+    import sys
+
+    import torch
+
+    kept = torch.rand(2**20, device="cuda")
+    print(kept.norm().item())
+    for path in sys.argv[1:]:
+        if not os.path.exists(path):  # else it has been trained
+            kept = torch.cat([kept, kept])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            torch.save(kept[:1].clone(), path)
+    """
+
+
+def test_further_runs_find_no_checkpoint_where_the_program_runs_and_in_its_outputs(
+    session_of, tmp_path, write_all
+):
+    folder, outputs = tmp_path / "checkout", [str(tmp_path / "out"), str(tmp_path / "kept" / "of-it")]
+    write_all(folder, {"train.py": RESUMES})
+    paths = ["here/last.pt", *(f"{output}/last.pt" for output in outputs)]
+    script = f"train.py {' '.join(paths)}"
+    entry = {"name": "resumes", "script": script, "gib": 1, "cwd": str(folder), "outputs": outputs}
+    run = session_of({"a.membudget.yaml": json.dumps({"budgets": [entry]})}, "--membudget")
+    [figure] = run.rows["resumes"]["estimates"]
+
+    assert figure["caveats"] == []
+    assert {*figure["variants"]} == {figure["peak"]["allocated"]}
+    assert not any(os.path.exists(folder / path) for path in paths)
+    assert not [*tmp_path.rglob("*.membudget")]

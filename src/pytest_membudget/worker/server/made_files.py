@@ -186,8 +186,9 @@ class MadeFiles:
         return not does(old, new)
 
     def _away(self, path: str) -> str:
-        """In the session's folder, not in its own, which may be removed."""
-        root = next(folder for folder in sorted(self._folders) if is_below(path, {folder}))
+        """In the session's folder, not in its own, which may be removed; such a folder itself next to it."""
+        above = (folder for folder in sorted(self._folders) if folder != path and is_below(path, {folder}))
+        root = next(above, os.path.dirname(path))
         return os.path.join(root, f".{os.path.relpath(path, root).replace(os.sep, '%')}.membudget")
 
 

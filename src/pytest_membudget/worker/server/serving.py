@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ... import recipes
+from ...budgets.marked_test import Program
 from ...budgets.node_ids import key_of, nodeid_of
 from ...devices.contract import Device
 from ...devices.stand_in.environment import INDUCTOR_VARIABLE
@@ -62,7 +63,9 @@ class ServingPlugin:
         self._observer = observer
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
-        self._made_files = MadeFiles(start.dir)
+        self._folders: tuple[str, ...] = (start.dir,)
+        #: by test
+        self._made: dict[object, MadeFiles] = {}
         self._caveats = Caveats()
         self._caveats.install()
         self.served = False
@@ -116,7 +119,7 @@ class ServingPlugin:
 
         mute_terminal(session.config)
         root = str(session.config.rootpath)
-        self._made_files = MadeFiles(root, os.path.realpath(root), os.getcwd())
+        self._folders = (root, os.path.realpath(root), os.getcwd())
         for item in session.items:  # files that a plugin has made
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
@@ -127,7 +130,8 @@ class ServingPlugin:
         runs = ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended)
         with suppress(SessionGone), folder_lock(session.config.rootpath) as lock:
             runs.serve(self._has_made, lock)
-        self._made_files.remove()
+        for made in self._made.values():
+            made.remove()
         self._leave()
 
     def _marked(self) -> dict[str, dict[str, str]]:
@@ -162,9 +166,10 @@ class ServingPlugin:
         _import_recipe(task.request.program)
         import_compiler()
         self._device.follow_imports()
-        self._made_files.put_away(_test_of(task))
+        made = self._made_files(task)
+        made.put_away(_test_of(task))
         is_real = self._device.is_there  # then the files are, too
-        recording = nullcontext() if is_real else self._made_files.recording(self._made_log(task))
+        recording = nullcontext() if is_real else made.recording(self._made_log(task))
         return Child(partial(self._body, item, task, recording), self._start.timeout, self._channel)
 
     def _body(
@@ -182,13 +187,20 @@ class ServingPlugin:
         return replace(run(), seen=self._observer.seen())
 
     def _has_made(self, task: Task) -> bool:
-        return self._made_files.has_any(_test_of(task))
+        return self._made_files(task).has_any(_test_of(task))
+
+    def _made_files(self, task: Task) -> MadeFiles:
+        """Those below the folders of the session, and below the one a program runs in and its outputs."""
+        program = Program(*task.request.program) if task.request.program is not None else None
+        own = (program.cwd, *program.outputs) if program is not None else ()
+        return self._made.setdefault(_test_of(task), MadeFiles(*self._folders, *own))
 
     def _made_log(self, task: Task) -> Path:
         return Path(self._scratch, f"made-{task.number}")
 
     def _ended(self, task: Task) -> None:
-        self._made_files.end(_test_of(task), self._made_log(task), stays=task.request.world_size > 1)
+        made, stays = self._made_files(task), task.request.world_size > 1
+        made.end(_test_of(task), self._made_log(task), stays=stays)
         shutil.rmtree(_temporary_folder(self._scratch, task.number), ignore_errors=True)
 
     def _leave(self) -> NoReturn:
