@@ -55,6 +55,8 @@ DEPENDS: Final = Cause(
 )
 #: As ``DEPENDS``, of host memory alone: unchecked where the budget limits that.
 HOST_DEPENDS: Final = Cause("host-depends", ASSUMED, DEPENDS.remedy)
+#: The same of what is held when the body ends: cycles alone hold it where Python has not collected.
+HELD_DEPENDS: Final = Cause("held-depends", ASSUMED, DEPENDS.remedy)
 WORST_CASE: Final = Cause("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = Cause("given", ASSUMED)
 DRAWN: Final = Cause(

@@ -385,6 +385,11 @@ ON_HOST = dict.fromkeys(
     ("host_memory", "host_memory_of_the_budget"),
     "kept = take(8), torch.zeros((32 if numbers().norm().item() > 5 else 8) * 2**20)",
 )
+#: What a cycle alone holds that Python may have collected: checked where the budget does not limit it.
+ON_HELD = dict.fromkeys(
+    ("held_memory", "held_memory_of_the_budget"),
+    "kept = [take(8)]\nif numbers().norm().item() > 5:\n    kept.append(kept)",
+)
 #: A process that is started for one answer: the first run starts it, or another.
 STARTED = {
     f"a_process_{name}": f"take(4)\nif {condition}:\n    subprocess.run([sys.executable, '-c', ''])"
@@ -397,11 +402,13 @@ BODIES = source(
     | BEHIND
     | OTHERS
     | ON_HOST
+    | ON_HELD
     | STARTED,
     HEAD,
     marks=dict.fromkeys(BEHIND, "behind")
     | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)")
-    | {"host_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, host_gib=1)"},
+    | {"host_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, host_gib=1)"}
+    | {"held_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, held_gib=0.1)"},
     arguments={"training": "tmp_path", "a_fifo": "tmp_path"},
 )
 
@@ -560,6 +567,12 @@ def test_host_memory_that_depends_is_unchecked_where_the_budget_limits_it(run):
         [caveat] = estimate(run, name)["caveats"]
         assert (caveat["cause"], run.outcomes[f"test_{name}"]) == ("host-depends", outcome)
         assert "the figure is 8.0 MiB too, but host memory is 32.0 MiB to 0.12 GiB" in caveat["text"]
+
+
+def test_what_is_held_at_the_end_is_unchecked_where_the_budget_limits_it(run):
+    for name, outcome in zip(ON_HELD, ("passed", "failed"), strict=True):
+        [caveat] = estimate(run, name)["caveats"]
+        assert (caveat["cause"], run.outcomes[f"test_{name}"]) == ("held-depends", outcome)
 
 
 def test_the_failure_says_by_how_much_and_what_to_write(run):

@@ -7,6 +7,7 @@ import pytest
 from pytest_membudget.caveats import (
     COLLECTED,
     DEPENDS,
+    HELD_DEPENDS,
     HOST_DEPENDS,
     HOW,
     PROCESS,
@@ -285,7 +286,7 @@ def test_what_differs_is_named_where_the_figure_does_not(name):
     other = replace(first, reports=(replace(first.report, **parts),), allocations="others")
 
     [caveat] = ask_with_variants(Asked(first, other), REQUEST).report.caveats
-    cause = HOST_DEPENDS if name == "host" else DEPENDS
+    cause = {"host": HOST_DEPENDS, "held": HELD_DEPENDS}.get(name, DEPENDS)
     assert caveat == Caveat(cause, f"{LOSS.text}; with other answers the figure is {expected}")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
-from ..caveats import HOST_DEPENDS, METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
+from ..caveats import HELD_DEPENDS, HOST_DEPENDS, METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
 from ..json_object import JsonObject, Lines
 from ..memory_report import MemoryReport
 from ..names import MARKER
@@ -186,12 +186,19 @@ class TestResult(JsonObject):
         return tuple(
             caveat
             for caveat in self.caveats
-            if caveat.kind in (MISSING, UNCHECKED) or (caveat.cause is HOST_DEPENDS and self._holds_host)
+            if caveat.kind in (MISSING, UNCHECKED)
+            or (caveat.cause is HOST_DEPENDS and self._holds_host)
+            or (caveat.cause is HELD_DEPENDS and self._holds_held)
         )
 
     @property
     def _holds_host(self) -> bool:
         return self.budget is not None and self.budget.host_gib is not None
+
+    @property
+    def _holds_held(self) -> bool:
+        budget = self.budget
+        return budget is not None and (budget.held_gib is not None or budget.max_growth is not None)
 
     @property
     def mark(self) -> str:

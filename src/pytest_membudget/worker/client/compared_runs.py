@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...budgets.verdict import OUT_OF_MEMORY
-from ...caveats import COLLECTED, DEPENDS, DRAWN, HOST_DEPENDS, READ, SIZE_READ, WORST_CASE, Caveat
+from ...caveats import (
+    COLLECTED,
+    DEPENDS,
+    DRAWN,
+    HELD_DEPENDS,
+    HOST_DEPENDS,
+    READ,
+    SIZE_READ,
+    WORST_CASE,
+    Caveat,
+)
 from ...results.answer import (
     BOUNDS,
     BUCKETS,
@@ -26,6 +36,7 @@ from .further_runs import not_counted
 OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS}
 #: How the names of parts of it begin.
 _OF_HOST = "host memory"
+_HELD = "what is held when the body ends is"
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 OF_READS = {UNKNOWN_DATA, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
@@ -167,7 +178,10 @@ class Compared:
             figure += " too"
             for name in [*differing][:1]:
                 figure += f", but {name} {range_text(differing[name])}"
-                cause = HOST_DEPENDS if all(one.startswith(_OF_HOST) for one in differing) else DEPENDS
+                if all(one.startswith(_OF_HOST) for one in differing):
+                    cause = HOST_DEPENDS
+                elif [*differing] == [_HELD]:
+                    cause = HELD_DEPENDS
         return Caveat(cause, f"{text}; with other answers the figure is {figure}")
 
     def _differing(self) -> dict[str, list[int]]:
@@ -190,7 +204,7 @@ def parts_of(answer: Answer) -> dict[str, int]:
     host = report.host
     return {
         **{f"{metric} memory is": size for metric, size in report.peak.items()},
-        "what is held when the body ends is": report.held_bytes or 0,
+        _HELD: report.held_bytes or 0,
         f"{_OF_HOST} is": answer.host_bytes,
         **{f"the part of {name} is": size for name, size in report.components.items()},
         **({f"{_OF_HOST} of {name} is": size for name, size in host.components.items()} if host else {}),
