@@ -23,14 +23,15 @@ class Served:
         their_read, own_write = os.pipe()
         self.session = Channel(own_read, own_write)
         self.channel = Channel(their_read, their_write)
-        self.started, self.ended = [], []
+        self.started, self.ended, self.alone = [], [], []
 
         def start(task):
             self.started.append(task.request.key)
             body = bodies[task.request.key]
             return body if isinstance(body, Answer) else Child(body, timeout, self.session)
 
-        def end(task):
+        def end(task, is_alone):
+            self.alone.append(is_alone)
             self.ended.append(task.request.key)
             ended(task.request.key)
 
@@ -85,6 +86,7 @@ def test_two_run_at_once_and_answer_when_they_end(tmp_path):
     assert [*said] == ["quick", "third", "slow"]
     assert served.started == ["slow", "quick", "third"]
     assert served.ended == ["quick", "third", "slow"]
+    assert served.alone == [False, False, True]
     assert {one.outcome for one in said.values()} == {TRACED}
 
 
@@ -117,6 +119,7 @@ def test_one_that_is_to_run_alone_waits_for_the_others_and_for_other_processes(t
         said = served.run(["alone", "slow", "quick"])
 
     assert served.started == ["slow", "quick", "alone"]
+    assert served.alone == [False, False, True]  # neither while the other process runs
     assert {one.outcome for one in said.values()} == {TRACED}
 
 

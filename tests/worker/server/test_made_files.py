@@ -1,5 +1,6 @@
 """What a test's earlier runs have made is put away while it runs again."""
 
+import collections
 import ctypes
 import os
 import shutil
@@ -18,24 +19,30 @@ from pytest_membudget.worker.server.made_files import MadeFiles
 def run(tmp_path):
     """Runs a body in a process for itself, as a worker does, with all that comes before and after."""
     root = tmp_path / "root"
-    files = MadeFiles(str(root))
     root.mkdir()
+    files = collections.defaultdict(lambda: MadeFiles(str(root)))
 
-    def run(body, test="test", stays=True):
+    def run(body, test="test", is_alone=False):
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
-        files.put_away(test)
+        files[test].put_away()
         child = os.fork()
         if child == 0:
             os.chdir(root)
-            with files.recording(log):
+            with files[test].recording(log):
                 body()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-        files.end(test, log, stays=stays)
+        files[test].end(log)
+        if is_alone:
+            remove()
         return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
 
-    run.root, run.files = root, files
+    def remove():
+        for made in reversed(files.values()):
+            made.remove()
+
+    run.root, run.files, run.remove = root, files, remove
     return run
 
 
@@ -59,7 +66,7 @@ def test_each_run_begins_as_the_first_did_and_what_that_made_stays(run):
     first = run(makes("1"))
 
     assert first == {"out/in/a": "1", "b": "1", "link": "1"}
-    assert run.files.has_any("test")
+    assert run.files["test"].has_any
     assert run(makes("2")) == first
     assert run(lambda: writes("a later one's", "3")) == first  # nothing of it stays
     assert run(lambda: None) == first
@@ -138,7 +145,7 @@ def test_what_was_there_and_what_other_tests_have_made_stays_where_it_is(run):
 
     run(lambda: None)
 
-    assert not run.files.has_any("test")
+    assert not run.files["test"].has_any
     assert run(lambda: writes("seen", str(sorted(os.listdir()))))["seen"] == "['b', 'link', 'mine', 'out']"
 
 
@@ -167,39 +174,29 @@ def staged():
 
 
 @pytest.mark.parametrize("body", [makes("1"), staged])
-def test_at_the_end_of_a_run_or_of_a_session_nothing_stays_of_what_was_made(run, body):
+def test_nothing_stays_of_what_was_made(run, body):
     (run.root / "mine").write_text("0")
 
-    assert run(body, "on one GPU", stays=False) == {"mine": "0"}
-    assert not run.files.has_any("on one GPU")
+    assert run(body, is_alone=True) == {"mine": "0"}
+    assert not run.files["test"].has_any
     for _ in range(2):
-        assert len(run(body, "on many")) > 1
+        assert len(run(body)) > 1
     run(lambda: writes("out/another test's", "2") if os.path.isdir("out") else None, "other")
-    run.files.remove()
+    run.remove()
     assert os.listdir(run.root) == ["mine"]
 
 
-@pytest.mark.parametrize("stays", [False, True])
-def test_what_others_have_changed_or_added_to_stays(run, stays):
-    def changes():
-        makes("1")()
-        staged()
-        if not stays:
-            native()
+def test_what_others_have_changed_or_added_to_stays(run):
+    run(makes("1"))
+    run(staged, "other")
+    for name in ("b", "ckpt/in/native"):
+        os.close(ctypes.CDLL(None).creat(os.fsencode(run.root / name), 0o600))
 
-    def native():
-        for name in ("b", "ckpt/in/native"):
-            os.close(ctypes.CDLL(None).creat(os.fsencode(run.root / name), 0o600))
+    run.remove()
 
-    run(changes, stays=stays)
-    if stays:
-        native()
-    run.files.remove()
-
-    assert {str(path.relative_to(run.root)) for path in run.root.rglob("*")} == {
-        *(["b"] if stays else []), "ckpt", "ckpt/in", "ckpt/in/a", "ckpt/in/native"
-    }  # fmt: skip
-    assert run.files.has_any("test")
+    kept = {str(path.relative_to(run.root)) for path in run.root.rglob("*")}
+    assert kept == {"b", "ckpt", "ckpt/in", "ckpt/in/a", "ckpt/in/native"}
+    assert run.files["test"].has_any
 
 
 @pytest.mark.parametrize(
@@ -226,7 +223,7 @@ def test_of_a_run_that_uses_the_network_checkpoints_alone_are_removed(run, addre
         os.rename("out/checkpoint/a.part", "out/checkpoint/a")
 
     for _ in range(2):
-        found = run(downloads if not (run.root / "data").exists() else makes("1"), stays=False)
+        found = run(downloads if not (run.root / "data").exists() else makes("1"), is_alone=True)
 
         stays = {"data/raw/images": "1", "data/raw/damaged.safetensors": "2", "out/log": "2"}
         assert found == (stays if is_network else {})

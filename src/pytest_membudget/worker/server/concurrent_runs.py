@@ -38,12 +38,13 @@ class ConcurrentRuns:
         channel: Channel,
         most: int,
         start: Callable[[Task], Child | Answer],
-        ended: Callable[[Task], None],
+        ended: Callable[[Task, bool], None],
         free: Callable[[], float] = free_bytes,
     ) -> None:
         """``start``: returns a child that answers a request, or the answer itself.
 
-        ``ended``: called when a request's child has ended. ``free``: returns the free host memory in bytes.
+        ``ended``: called when a request's child has ended, with whether no other one runs, in any process.
+        ``free``: returns the free host memory in bytes.
         """
         self._channel = channel
         self._most = max(1, most)
@@ -68,7 +69,7 @@ class ConcurrentRuns:
             while not self._is_over:
                 self._start_more(is_apart, lock)
                 self._wait()
-                self._finish()
+                self._finish(lock)
                 if not self._running:
                     lock.release()
                 if self._has_work and time.monotonic() >= self._next_heartbeat:
@@ -79,7 +80,7 @@ class ConcurrentRuns:
         finally:
             for run in self._running:
                 run.child.end()
-                self._ended(run.task)
+                self._ended(run.task, False)
 
     @property
     def _has_work(self) -> bool:
@@ -142,7 +143,7 @@ class ConcurrentRuns:
             raise SessionGone
         self._is_over = True
 
-    def _finish(self) -> None:
+    def _finish(self, lock: FolderLock) -> None:
         """Check the children, and answer for those that have ended."""
         for run in list(self._running):
             answer = run.child.look()
@@ -150,7 +151,7 @@ class ConcurrentRuns:
                 continue
             run.child.end()
             self._running.remove(run)
-            self._ended(run.task)
+            self._ended(run.task, not self._running and lock.take(alone=True))
             if run.has_neighbours and not answer.has_figure:
                 self._alone.append(run.task)
             else:

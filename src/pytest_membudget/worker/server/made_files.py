@@ -33,33 +33,32 @@ _C = ctypes.CDLL(None)
 
 
 class MadeFiles:
-    """The files and folders that runs have made below the folders of a session, by test."""
+    """The files and folders that runs of a test have made below the folders of a session."""
 
-    def __init__(self, *folders: str) -> None:
-        self._folders = frozenset(folders)
-        self._of: dict[object, set[str]] = {}
+    def __init__(self, *folders: str, is_shared: bool = False) -> None:
+        """``is_shared``: other ranks may read them."""
+        self._folders, self.is_shared = frozenset(folders), is_shared
+        self._made: set[str] = set()
         #: what each file was when the run that had made it ended
         self._states: dict[str, tuple[int, ...]] = {}
 
-    def has_any(self, test: object) -> bool:
-        """Whether a run of ``test`` has made any."""
-        return bool(self._of.get(test))
+    @property
+    def has_any(self) -> bool:
+        """Whether there are any."""
+        return bool(self._made)
 
-    def put_away(self, test: object) -> None:
-        """Rename what runs of ``test`` have made: it runs again, and nothing else does."""
-        for path in self._of.get(test, ()):
+    def put_away(self) -> None:
+        """Rename them: the test runs again, and nothing else does."""
+        for path in self._made:
             with contextlib.suppress(OSError):
                 os.rename(path, self._away(path))
 
-    def end(self, test: object, log: Path, *, stays: bool) -> None:
-        """A run of ``test`` has ended, which was recorded in ``log``: put back what it has overwritten.
+    def end(self, log: Path) -> None:
+        """A run has ended, which was recorded in ``log``: put back what it has overwritten.
 
         And what was put away; then nothing stays of what the run has made, but what it may have downloaded.
-        Of a first run all stays until the session ends if ``stays``, as other ranks may read it; else what
-        others have changed or added to does.
         """
-        earlier = self._of.setdefault(test, set())
-        away = {path for path in earlier if os.path.lexists(self._away(path))}
+        away = {path for path in self._made if os.path.lexists(self._away(path))}
         logged = log.read_bytes().split(b"\0") if log.exists() else []
         kept = {os.fsdecode(line[1:]) for line in logged if line.startswith(_KEPT)}
         made = {os.fsdecode(line[1:]) for line in logged if line.startswith(_MADE)}
@@ -67,13 +66,12 @@ class MadeFiles:
         if _NETWORK in logged:
             made = _without_downloads(made)
         if away:
-            for path in made - earlier:
+            for path in made - self._made:
                 _remove(path)
         else:
-            earlier |= {path for path in made if not is_below(os.path.dirname(path), made | earlier)}
+            earlier = made | self._made
+            self._made |= {path for path in made if not is_below(os.path.dirname(path), earlier)}
             self._states |= {path: _state(path) for path in made}
-            if not stays:
-                self._remove_made(earlier)
         for path in sorted(away | kept):
             if os.path.lexists(self._away(path)):
                 _remove(path)
@@ -82,18 +80,13 @@ class MadeFiles:
                     os.rename(self._away(path), path)
 
     def remove(self) -> None:
-        """The session ends: remove what first runs have made, but what others have changed or added to."""
-        self._remove_made(set[str]().union(*self._of.values()))
-
-    def _remove_made(self, made: set[str]) -> None:
-        """Remove those of ``made`` that nobody has changed or added to."""
-        for path in sorted(made, reverse=True):
+        """Remove them, but what others have changed or added to."""
+        for path in sorted(self._made, reverse=True):
             if os.path.isdir(path) and not os.path.islink(path):
                 self._remove_folder(path)
             elif self._is_as_made(path):
                 _remove(path)
-            if not os.path.lexists(path):
-                made.remove(path)
+        self._made = set(filter(os.path.lexists, self._made))
 
     def _remove_folder(self, path: str) -> None:
         """A folder with other files than those that were made keeps all: half a checkpoint is none."""

@@ -4,7 +4,7 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -128,10 +128,11 @@ class ServingPlugin:
         ready = Message(READY, answer=self._card(), imported_bytes=imported_bytes, marked=self._marked())
         self._channel.send(ready.to_json())
         runs = ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended)
-        with suppress(SessionGone), folder_lock(session.config.rootpath) as lock:
-            runs.serve(self._has_made, lock)
-        for made in self._made.values():
-            made.remove()
+        with folder_lock(session.config.rootpath) as lock:
+            with suppress(SessionGone):
+                runs.serve(lambda task: self._made_files(task).has_any, lock)
+            if lock.take(alone=True):
+                self._remove_made(self._made.values())
         self._leave()
 
     def _marked(self) -> dict[str, dict[str, str]]:
@@ -167,7 +168,7 @@ class ServingPlugin:
         import_compiler()
         self._device.follow_imports()
         made = self._made_files(task)
-        made.put_away(_test_of(task))
+        made.put_away()
         is_real = self._device.is_there  # then the files are, too
         recording = nullcontext() if is_real else made.recording(self._made_log(task))
         return Child(partial(self._body, item, task, recording), self._start.timeout, self._channel)
@@ -186,22 +187,28 @@ class ServingPlugin:
         self._observer.begin(program[-1] if program is not None else ())
         return replace(run(), seen=self._observer.seen())
 
-    def _has_made(self, task: Task) -> bool:
-        return self._made_files(task).has_any(_test_of(task))
-
     def _made_files(self, task: Task) -> MadeFiles:
-        """Those below the folders of the session, and below the one a program runs in and its outputs."""
+        """Those below the folders of the session, and below the one a program runs in and its outputs.
+
+        What runs again find what a run has made: each rank is a program for itself, whose files others read.
+        """
         program = Program(*task.request.program) if task.request.program is not None else None
         own = (program.cwd, *program.outputs) if program is not None else ()
-        return self._made.setdefault(_test_of(task), MadeFiles(*self._folders, *own))
+        test, is_shared = (task.request.key, task.request.rank), task.request.world_size > 1
+        return self._made.setdefault(test, MadeFiles(*self._folders, *own, is_shared=is_shared))
 
     def _made_log(self, task: Task) -> Path:
         return Path(self._scratch, f"made-{task.number}")
 
-    def _ended(self, task: Task) -> None:
-        made, stays = self._made_files(task), task.request.world_size > 1
-        made.end(_test_of(task), self._made_log(task), stays=stays)
+    def _ended(self, task: Task, is_alone: bool) -> None:
+        self._made_files(task).end(self._made_log(task))
+        if is_alone:
+            self._remove_made(made for made in self._made.values() if not made.is_shared)
         shutil.rmtree(_temporary_folder(self._scratch, task.number), ignore_errors=True)
+
+    def _remove_made(self, runs: Iterable[MadeFiles]) -> None:
+        for made in reversed([*runs]):  # a later one's may be in an earlier one's folders
+            made.remove()
 
     def _leave(self) -> NoReturn:
         shutil.rmtree(self._scratch, ignore_errors=True)  # the session was killed
@@ -246,11 +253,6 @@ def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> 
         folder = _temporary_folder(scratch, number)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         factory._given_basetemp = folder / "base"
-
-
-def _test_of(task: Task) -> object:
-    """What runs again find what a run has made: each rank is a program for itself."""
-    return task.request.key, task.request.rank
 
 
 def _temporary_folder(scratch: str, number: int) -> Path:
