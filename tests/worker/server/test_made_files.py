@@ -186,6 +186,26 @@ def test_nothing_stays_of_what_was_made(run, body):
     assert os.listdir(run.root) == ["mine"]
 
 
+def test_nothing_stays_of_what_two_runs_have_written_at_once(tmp_path):
+    def in_a_process():
+        os.chdir(tmp_path)
+        logs, (first, second) = ("first", "second"), (MadeFiles(str(tmp_path)), MadeFiles(str(tmp_path)))
+        with first.recording(tmp_path.parent / logs[0]):
+            writes("a", "1")
+        with second.recording(tmp_path.parent / logs[1]):
+            writes("a", "2")
+            first.end(tmp_path.parent / logs[0])
+        second.end(tmp_path.parent / logs[1])
+        second.remove()
+        first.remove()
+        return len(os.listdir())
+
+    child = os.fork()
+    if child == 0:
+        os._exit(in_a_process())
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_what_others_have_changed_or_added_to_stays(run):
     run(makes("1"))
     run(staged, "other")

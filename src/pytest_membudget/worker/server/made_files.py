@@ -71,7 +71,7 @@ class MadeFiles:
         else:
             earlier = made | self._made
             self._made |= {path for path in made if not is_below(os.path.dirname(path), earlier)}
-            self._states |= {path: _state(path) for path in made}
+            self._states |= {path: _state(self._place(path)) for path in made}
         for path in sorted(away | kept):
             if os.path.lexists(self._away(path)):
                 _remove(path)
@@ -177,6 +177,11 @@ class MadeFiles:
             return False
         does = _C.rename if event == "open" else _C.link
         return not does(old, new)
+
+    def _place(self, path: str) -> str:
+        """Where ``path`` is: another run, which overwrites it, may have renamed it."""
+        away = self._away(path)
+        return away if os.path.lexists(away) else path
 
     def _away(self, path: str) -> str:
         """In the session's folder, not in its own, which may be removed; such a folder itself next to it."""
