@@ -23,7 +23,9 @@ class ModuleStack(Hooks):
     ) -> None:
         """``on_change``: called when a module begins or ends, after the other two callbacks."""
         self._stack: list[nn.Module] = []
-        self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        # by id: tensordict's parameters are a module too, and have no truth of whether they are equal
+        self._named: weakref.WeakValueDictionary[int, nn.Module] = weakref.WeakValueDictionary()
+        self._names: dict[int, str] = {}
         self._on_root_call = on_root_call
         self._on_root_end = on_root_end
         self._on_change = on_change
@@ -56,7 +58,7 @@ class ModuleStack(Hooks):
         The outermost itself has its class's name.
         """
         module = self._stack[-1] if self._stack else None
-        return self._names.get(module) or type(module).__name__ if module is not None else None
+        return self._name(module) or type(module).__name__ if module is not None else None
 
     @property
     def root_call(self) -> int | None:
@@ -66,9 +68,12 @@ class ModuleStack(Hooks):
     def name_children(self, root: nn.Module) -> None:
         """Give every module below ``root`` its path, unless it has one from a larger module."""
         for name, module in root.named_modules():
-            known = self._names.get(module)
+            known = self._name(module)
             if name and (known is None or len(known) < len(name)):
-                self._names[module] = name
+                self._names[id(module)], self._named[id(module)] = name, module
+
+    def _name(self, module: nn.Module) -> str | None:
+        return self._names[id(module)] if self._named.get(id(module)) is module else None
 
     def _enter(self, module: nn.Module, args: object) -> None:
         if not self._stack:
