@@ -290,6 +290,14 @@ def test_what_differs_is_named_where_the_figure_does_not(name):
     assert caveat == Caveat(cause, f"{LOSS.text}; with other answers the figure is {expected}")
 
 
+def test_one_that_raises_sooner_is_no_difference_of_figures():
+    first = traced(4, LOSS, unknown=("data", "numbers"))
+    other = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),), allocations="others")
+
+    [caveat] = ask_with_variants(Asked(first, other, first, raised(1)), REQUEST).report.caveats
+    assert caveat.cause is HELD_DEPENDS
+
+
 def test_one_that_raises_keeps_its_answer_in_the_next():
     size, kinds, requests = told(traced(4, LOSS), raised(2, "a.py:7"), traced(4, LOSS))
 

@@ -172,7 +172,10 @@ class Compared:
         ]
 
     def _depending(self, text: str) -> Caveat:
-        sizes, differing = [one.peak_bytes for one in self.runs], self._differing()
+        most = self.first.peak_bytes
+        # one that has raised is smaller as it ended sooner
+        sizes = [one.peak_bytes for one in self.runs if one.has_figure or one.peak_bytes > most]
+        differing = self._differing()
         figure, cause = range_text(sizes), DEPENDS
         if len({*sizes}) == 1:
             figure += " too"
