@@ -21,11 +21,12 @@ _CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
 def checkpoint_blocks(item: pytest.Item, note: Note) -> None:
     """Checkpoint the blocks of each model at its first call."""
-    seen: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+    # by id: there are modules without a truth of whether they are equal
+    seen: weakref.WeakValueDictionary[int, nn.Module] = weakref.WeakValueDictionary()
 
     def see(module: nn.Module, args: object) -> None:
-        if module not in seen:
-            seen.update(module.modules())
+        if seen.get(id(module)) is not module:
+            seen.update({id(below): below for below in module.modules()})
             _checkpoint(module, note)
 
     register_module_forward_pre_hook(see)
@@ -44,7 +45,7 @@ def _checkpoint(module: nn.Module, note: Note) -> None:
     for kind, count in Counter(type(block).__name__ for block in blocks).items():
         note(f"torch.utils.checkpoint for each of {count} x {kind}")
     for child in module.children():
-        if child not in blocks:
+        if all(child is not block for block in blocks):
             _checkpoint(child, note)
 
 
