@@ -13,6 +13,7 @@ import pytest
 from pytest_membudget.devices.stand_in.saving.unknown_files import UNKNOWN_RECORD
 from pytest_membudget.worker.server import made_files
 from pytest_membudget.worker.server.made_files import MadeFiles
+from tests.in_child import found_in_child
 
 
 @pytest.fixture
@@ -247,6 +248,18 @@ def test_of_a_run_that_uses_the_network_checkpoints_alone_are_removed(run, addre
 
         stays = {"data/raw/images": "1", "data/raw/damaged.safetensors": "2", "out/log": "2"}
         assert found == (stays if is_network else {})
+
+
+def test_a_test_that_connects_goes_on_where_its_log_is_gone(tmp_path):
+    def body():
+        log = tmp_path / "scratch" / "log"
+        log.parent.mkdir()
+        with MadeFiles(str(tmp_path)).recording(log):
+            shutil.rmtree(log.parent)
+            sys.audit("socket.connect", None, ("192.0.2.1", 443))
+        return {"went": "on"}
+
+    assert found_in_child(body, timeout=60) == {"went": "on"}
 
 
 def test_two_files_of_the_users_of_which_one_replaces_the_other_stay(run):

@@ -25,6 +25,7 @@ _LOSES = {"open": 0, "os.rename": 1, "os.remove": 0, "shutil.rmtree": 0}
 #: Where they have the open folder that the path is relative to.
 _FOLDERS = {"os.mkdir": 2, "os.link": 3, "os.rename": 3, "os.symlink": 2, "os.remove": 1, "shutil.rmtree": 1}
 _MADE, _KEPT, _NETWORK = b"+", b"=", b"@"
+#: How the addresses of this machine begin, which are no network's.
 _LOOPBACK = ("localhost", "127.", "::1")
 #: Seconds after which others, as a process that a killed session has left, no longer keep a test waiting.
 _PATIENCE: Final = 600.0
@@ -117,7 +118,7 @@ class MadeFiles:
 
         def hook(event: str, given: tuple[Any, ...]) -> None:
             if is_recording and event == "socket.connect" and _is_network(given[1]):
-                with open(log, "ab") as file:
+                with contextlib.suppress(Exception), open(log, "ab") as file:
                     file.write(_NETWORK + b"\0")
             is_one = is_recording and (event in _MAKES or event in _LOSES)
             if is_one and (event != "open" or given[2] & os.O_CREAT):
