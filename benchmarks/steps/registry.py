@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .architectures import ARCHITECTURES, timm_steps
+from .held_out import HELD_OUT
 from .step import Step
 
 _LLAMA = ("LlamaConfig", "LlamaForCausalLM")
@@ -302,5 +303,5 @@ FEATURES = (
 STEPS: tuple[Step, ...] = (
     *LAYERS, *ALLOCATOR_SETTINGS, *ATTENTION, *LOSSES, *OPTIMIZERS, *LANGUAGE_MODELS, *ENCODERS, *EXPERTS,
     *FINE_TUNING, *CONV_NETS, *VISION_TRANSFORMERS, *INFERENCE,
-    *LIBRARIES, *FEATURES, *ARCHITECTURES,
+    *LIBRARIES, *FEATURES, *ARCHITECTURES, *HELD_OUT,
 )  # fmt: skip
