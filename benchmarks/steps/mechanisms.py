@@ -20,7 +20,8 @@ def graphed_callables(rows: int) -> None:
         parts = perceptron(1024, 4096, 1024), perceptron(1024, 4096, 1024)
         x = torch.randn(rows, 1024)
     samples = (x,), (torch.randn_like(x).requires_grad_(),)
-    first, second = torch.cuda.make_graphed_callables(parts, samples)
+    graphed: Any = torch.cuda.make_graphed_callables(parts, samples)
+    first, second = graphed
     trained(nn.ModuleList(parts), lambda: second(F.gelu(first(x))).square().mean())
 
 
@@ -50,7 +51,7 @@ def ensembled(members: int, rows: int) -> None:
             nn.Sequential(perceptron(512, 1024), nn.Dropout(0.1), nn.Linear(1024, 10)) for _ in range(members)
         ]
         x, labels = torch.randn(rows, 512), torch.randint(0, 10, (rows,))
-    weights, buffers = stack_module_state(models)  # type: ignore[arg-type]
+    weights, buffers = stack_module_state(models)
 
     def error(weights: Any, buffers: Any) -> Tensor:
         return F.cross_entropy(functional_call(models[0], (weights, buffers), (x,)), labels)
@@ -114,7 +115,8 @@ def packed_activations(rows: int) -> None:
         with torch.autograd.graph.saved_tensors_hooks(packed, unpacked):
             values = model[1](model[0](x))
         values = checkpoint(pair, values, 2, use_reentrant=True)
-        return checkpoint(pair, values, 4, use_reentrant=False).square().mean()
+        error: Tensor = checkpoint(pair, values, 4, use_reentrant=False).square().mean()
+        return error
 
     trained(model, loss)
 
@@ -138,7 +140,7 @@ def micro_batches(count: int, rows: int) -> None:
                 first = waiting.pop(0)
                 gradient = first[-1][1].detach() / count
                 for before, value in reversed(first):
-                    value.backward(gradient)  # type: ignore[no-untyped-call]
+                    value.backward(gradient)
                     gradient = before.grad  # type: ignore[assignment]
         optimizer.step()
         optimizer.zero_grad()
@@ -148,7 +150,7 @@ def sharded_variant(kind: str) -> None:
     """FSDP2 over a group of one: kept gathered after forward, or parameters that lie on the host."""
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 
-    options: dict[str, Any] = {
+    options: Any = {
         "kept": {"reshard_after_forward": False, "mp_policy": MixedPrecisionPolicy(torch.bfloat16)},
         "on-host": {"offload_policy": CPUOffloadPolicy()},
     }[kind]
@@ -197,7 +199,8 @@ def biased_attention(batch: int, length: int) -> None:
         y = F.scaled_dot_product_attention(q, k, v, bias[None], enable_gqa=True)
         k, v = (t.unflatten(-1, (-1, 64)).transpose(1, 2) for t in other(memory).chunk(2, -1))
         y = F.scaled_dot_product_attention(y, k, v, padding[:, None, None], 0.1, enable_gqa=True)
-        return out(y.transpose(1, 2).flatten(2)).float().square().mean()
+        error: Tensor = out(y.transpose(1, 2).flatten(2)).float().square().mean()
+        return error
 
     trained(nn.ModuleList([made, other, out]), loss)
 
@@ -241,11 +244,8 @@ def mined_triplets(batch: int) -> None:
         near = apart.masked_fill(same, 1e9).amin(1)
         cross = F.cross_entropy(head(found), labels % 1000, reduction="none", label_smoothing=0.1)
         focal = ((1 - torch.exp(-cross)).square() * cross).mean()
-        return (
-            F.relu(far - near + 0.2).mean()
-            + focal
-            + 1e-3 * (found - centres(labels % 1000)).square().sum(1).mean()
-        )
+        apart_from_centres: Tensor = (found - centres(labels % 1000)).square().sum(1).mean()
+        return F.relu(far - near + 0.2).mean() + focal + 1e-3 * apart_from_centres
 
     trained(nn.ModuleList([model, centres, head]), loss)
 

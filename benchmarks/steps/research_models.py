@@ -112,7 +112,7 @@ def meta_learned(tasks: int, rows: int, inner: int) -> None:
         return F.mse_loss(functional_call(model, weights, (rows,)), wanted)
 
     def adapted(x1: Tensor, y1: Tensor, x2: Tensor, y2: Tensor) -> Tensor:
-        weights = dict(model.named_parameters())
+        weights: dict[str, Tensor] = dict(model.named_parameters())
         for _ in range(inner):
             slopes = grad(error)(weights, x1, y1)
             weights = {name: value - 0.01 * slopes[name] for name, value in weights.items()}
@@ -182,7 +182,7 @@ def passed_messages(nodes: int, edges: int, layers: int) -> None:
 
     def loss() -> Tensor:
         h = x
-        for message, score, change in model:  # type: ignore[misc]
+        for message, score, change in parts:
             sent = message(torch.cat([h[start], h[ends], features], -1))
             weight = score(sent).squeeze(-1)
             most = torch.full((nodes,), -1e9, device="cuda").scatter_reduce(0, ends, weight, "amax")

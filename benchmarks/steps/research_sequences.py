@@ -23,6 +23,7 @@ class _Turned(nn.Module):
         self.heads, self.window = heads, window
         self.made, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         rates = 10_000.0 ** (-torch.arange(0, width // heads, 2, dtype=torch.float32) / (width // heads))
+        self.rates: Tensor
         self.register_buffer("rates", rates)
         self.cache: tuple[Tensor, Tensor] | None = None
 
@@ -42,7 +43,8 @@ class _Turned(nn.Module):
         rows = columns[-x.shape[1] :]
         far = rows[:, None] - columns
         mask = (far >= 0) & (far < self.window)
-        return self.out(F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(-2))
+        found: Tensor = self.out(F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(-2))
+        return found
 
 
 def windowed_rotary(batch: int, length: int, new_tokens: int) -> None:
@@ -78,7 +80,8 @@ def scanned_attention(batch: int, length: int) -> None:
             added = k[:, place, :, :, None] * v[:, place, :, None]
             rows.append((r[:, place, :, None] @ (state + added)).flatten(1))
             state = state * decay[:, place, :, :, None] + added
-        return out(torch.stack(rows, 1)).square().mean()
+        error: Tensor = out(torch.stack(rows, 1)).square().mean()
+        return error
 
     trained(nn.ModuleList([made, out]), loss)
 
@@ -126,7 +129,7 @@ def mixture_of_depths(batch: int, length: int) -> None:
 
 def _log_likelihoods(model: Any, ids: Tensor, answers: Tensor) -> Tensor:
     logits = model(input_ids=ids).logits[:, :-1].float()
-    each = logits.log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(-1)
+    each: Tensor = logits.log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(-1)
     return each * answers[:, 1:]
 
 
@@ -188,7 +191,8 @@ def adapted_by_hand(length: int, rank: int) -> None:
     model = llama_model("160m", torch.bfloat16).requires_grad_(False)
     for layer in [m for m in model.modules() if isinstance(m, nn.Linear)]:
         with on_cuda(torch.bfloat16):
-            parametrize.register_parametrization(layer, "weight", _Adapter(*layer.weight.shape, rank))
+            adapter = _Adapter(layer.out_features, layer.in_features, rank)
+            parametrize.register_parametrization(layer, "weight", adapter)
     ids = tokens(4, length, 32_000)
     trained(model, lambda: model(input_ids=ids, labels=ids).loss)
 
@@ -227,7 +231,7 @@ def proximal_policy(steps: int, epochs: int) -> None:
         rewards, gains = torch.randn(steps, 64), torch.zeros(steps, 64)
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=3e-4, eps=1e-5)
     with torch.no_grad():
-        policy = torch.distributions.Normal(*actor(states).chunk(2, -1), validate_args=False)
+        policy = torch.distributions.Normal(*actor(states).chunk(2, -1), validate_args=False)  # type: ignore[misc]
         moves, values = policy.mean, critic(states).squeeze(-1)
         before, gain = policy.log_prob(moves).sum(-1), torch.zeros(64, device="cuda")
         for t in reversed(range(steps - 1)):

@@ -54,7 +54,8 @@ def masked_autoencoder(batch: int, patches: int) -> None:
         errors = (head(decoder(x)) - images).square().mean(-1)
         hidden = torch.ones_like(errors)
         hidden.scatter_(1, order[:, :kept], 0.0)
-        return (errors * hidden).sum() / hidden.sum()
+        mean: Tensor = (errors * hidden).sum() / hidden.sum()
+        return mean
 
     trained(model, loss, autocast=torch.bfloat16)
 

@@ -156,7 +156,7 @@ def sharpness_aware(rows: int) -> None:
         before = [p.detach().clone() for p in parameters]
         with torch.no_grad():
             for p in parameters:
-                p.add_(p.grad * (0.05 / (norm + 1e-12)))  # type: ignore[operator]
+                p.add_(p.grad * (0.05 / (norm + 1e-12)))
         optimizer.zero_grad()
         backward(model(x).square().mean())
         with torch.no_grad():
@@ -196,7 +196,7 @@ def differentiable_updates(rows: int, inner: int) -> None:
     for _ in range(UPDATES):
         inside = weight.clone().requires_grad_()
         moving = inside.clone()
-        optimizer = torch.optim.SGD([moving], lr=rate, foreach=False, differentiable=True)  # type: ignore[arg-type]
+        optimizer = torch.optim.SGD([moving], lr=rate, foreach=False, differentiable=True)
         for _ in range(inner):
             loss = (torch.tanh(x @ moving) - wanted).square().mean()
             (moving.grad,) = torch.autograd.grad(loss, moving, create_graph=True)
