@@ -33,6 +33,9 @@ behind = pytest.mark.mem_budget(gib=0.1, metric="reserved")
 def take(mib):
     return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
 
+def take_if_small(draw):
+    take(256 if draw < 0.01 or draw > 0.99 else 1)
+
 def take_if(condition):
     take(256 if condition else 1)
 
@@ -203,6 +206,27 @@ def loss(parameters, batch):
 for _ in range(3):
     gradients = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, batch)
 """
+#: Two of four layers are used in two runs with seeds alone.
+LAYERS = "layers, taken = [take(1) for _ in range(4)], []\n"
+#: What decides by a single number that the host draws; the most that it may take, in MiB.
+BY_ONE = {
+    f"layers_dropped_by_{number}": (124, f"{LAYERS}for layer in layers:\n    if {condition}:\n"
+    "        taken.append(take(30))")
+    for number, condition in enumerate((
+        "random.random() < 0.02", "random.random() > 0.98", "random.uniform(0, 2) < 0.04",
+        "random.randint(0, 99) == 99", "random.randrange(100) == 0",
+        "random.choice([5, 99, 7] + [8] * 60) == 99",
+        "numpy.random.rand() < 0.02", "numpy.random.random() > 0.98", "numpy.random.uniform(0, 1) < 0.02",
+        "numpy.random.rand(1) < 0.02", "numpy.random.randint(0, 100) == 99", "numpy.random.choice(100) == 99",
+        "torch.rand(1) < 0.02", "torch.rand([]) > 0.98", "torch.randint(100, (1,)).item() == 99",
+        "torch.empty(1).bernoulli_(0.02).item()", "torch.empty(1).uniform_(0, 1) > 0.98",
+    ))
+} | {
+    "layers_dropped_beside_a_size": (
+        124, f"{LAYERS}numbers()[numbers() > 0]\nfor layer in layers:\n    if random.random() > 0.98:\n"
+        "        taken.append(take(30))"
+    ),
+}  # fmt: skip
 #: What the answers agree on: of the training it is no round number.
 AGREED = {
     "until_a_flag": (8, "kept = take(8)\nwhile not (numbers() > 0).all():\n    pass"),
@@ -212,6 +236,40 @@ AGREED = {
         "kept = take(8)\nwhile torch.randint(9, (), device='cuda').item() != 4:\n    pass",
     ),
     "a_draw_with_a_seed": (8, "random.seed(5)\ntake(random.randint(8, 8))"),
+    **{
+        f"single_draws_with_a_seed_{number}": (
+            8,
+            f"take(8)\n{seed}\nfor _ in range(4):\n    take_if_small({draw})",
+        )
+        for number, (seed, draw) in enumerate(
+            (
+                ("random.seed(1)", "random.random()"),
+                ("numpy.random.seed(2)", "numpy.random.rand()"),
+                ("torch.manual_seed(0)", "torch.rand(1)"),
+                ("torch.manual_seed(1)", "torch.rand(1)"),
+                (
+                    "random.random()\ngenerator = torch.Generator().manual_seed(1)",
+                    "torch.rand(1, generator=generator)",
+                ),
+            )
+        )
+    },
+    "a_loop_until_a_draw": (
+        8,
+        "take(8)\nwhile random.random() < 0.3:\n    pass\nwhile random.random() > 0.3:\n    pass",
+    ),
+    "a_draw_that_is_refused": (
+        8,
+        "take(8)\nif not 1e-3 < random.random() < 0.999:\n    raise ValueError\nrandom.random()",
+    ),
+    "draws_of_a_recipe": (
+        8,
+        "kept = take(8)\nrandom.shuffle([*range(99)])\nrandom.sample(range(99), 9)\n"
+        "random.betavariate(0.4, 0.4)\n"
+        "random.gauss(0, 1)\nnumpy.random.beta(1, 1)\nx = torch.randn(4, 9)\n"
+        "if random.random() < 0.5:\n    x = x.flip(0)\n"
+        "first = random.randint(0, 4)\nx[:, first : first + 4].cuda()\nnn.Linear(8, 1).cuda()",
+    ),
     "a_seed_that_decides_nothing": (8, "torch.Generator('cuda').seed()\ntake(8)"),
     # in a further run neither the folder nor the file of the first is there
     "a_folder_that_it_makes": (8, "take(8)\nif (numbers() > 0).any() or True:\n    os.mkdir('made')"),
@@ -396,7 +454,10 @@ STARTED = {
     for name, condition in {"if_so": "numbers().sum() > 0", "if_not": "not numbers().sum() > 0"}.items()
 }
 BODIES = source(
-    {name: body for name, (_, body) in (LARGEST | AGREED | GUARDED | DRAWN | OUTSIDE | REPLICAS).items()}
+    {
+        name: body
+        for name, (_, body) in (LARGEST | BY_ONE | AGREED | GUARDED | DRAWN | OUTSIDE | REPLICAS).items()
+    }
     | {name: body for name, (_, body) in OF_BOTH.items()}
     | BELOW
     | BEHIND
@@ -434,6 +495,15 @@ def test_the_figure_is_that_of_the_answers_that_take_most(run, name):
     least = most - (name == "until_a_token" and torch_release() >= (2, 15))
     assert least * MIB <= taken < (most + 3) * MIB
     assert {one["cause"] for one in estimate(run, name)["caveats"]} == {"depends"}
+    assert run.outcomes[f"test_{name}"] == "failed"
+
+
+@pytest.mark.parametrize("name", BY_ONE)
+def test_single_draws_of_the_host_are_tried_at_both_ends(run, name):
+    one = estimate(run, name)
+
+    assert BY_ONE[name][0] * MIB <= one["peak"]["allocated"] < (BY_ONE[name][0] + 1) * MIB
+    assert any(caveat["text"].startswith("random numbers that the host draws") for caveat in one["caveats"])
     assert run.outcomes[f"test_{name}"] == "failed"
 
 

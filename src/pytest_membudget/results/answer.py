@@ -30,6 +30,7 @@ TRUTHS: Final = "several truths"
 UNIT_DRAWS: Final = "draws between 0 and 1"
 BOUNDS: Final = "sizes at their largest"
 DRAWS: Final = "random numbers that the host draws"
+HOST_ENDS: Final = "single numbers that the host draws"
 STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
 GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, sooner or later"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
@@ -41,8 +42,9 @@ ODD_NUMBERS: Final = 3
 LATE_WATCHDOG: Final = 4
 #: As 0, but Python collects garbage only where the test asks for it; so in all but 0.
 NO_COLLECTION: Final = 5
-#: As 0, but the host draws other random numbers.
+#: As 0, but the host draws other random numbers, of which single ones are at their lower end, or the upper.
 OTHER_SEEDS: Final = 6
+UPPER_DRAWS: Final = 7
 #: Of ``Request.steady``: all lines; all truths, so that numbers alone are others; none, where variant 2 turns
 #: all truths, as 1 does; and how a line begins whose truths are turned in each: a run raises by them.
 EVERYWHERE: Final = "*"

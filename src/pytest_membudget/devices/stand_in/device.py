@@ -24,6 +24,7 @@ from ..real.origins import operator_name
 from .after_fork import allow_cuda_after_fork
 from .engine_threads import EngineThreads
 from .environment import INDUCTOR_VARIABLE, cards_text
+from .host.draw_ends import DRAW_ENDS
 from .host.draws import HostDraws
 from .host.garbage import Garbage
 from .host.tensors import HostTensors
@@ -76,6 +77,7 @@ class StandInDevice(RecordedDevice):
 
     def install(self) -> None:
         """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
+        DRAW_ENDS.install()
         self._host.install()
         self._values.install()
         install_saving(self._values.following)
@@ -124,7 +126,7 @@ class StandInDevice(RecordedDevice):
         """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
         self._figures_only = figures_only
         VARIANT.begin(variant, steady)
-        self._draws.begin(VARIANT.seed)
+        self._draws.begin(VARIANT.seed, VARIANT.draw_end)
         self._garbage.begin(is_kept=VARIANT.keeps_garbage)
         self._libraries.vary(other=VARIANT.number > 0)
 

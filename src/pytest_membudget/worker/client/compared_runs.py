@@ -23,6 +23,7 @@ from ...results.answer import (
     DRAWS,
     FAILED,
     GARBAGE,
+    HOST_ENDS,
     NUMBERS,
     TRUTHS,
     UNIT_DRAWS,
@@ -33,7 +34,7 @@ from ...units import gib_text
 from .further_runs import not_counted
 
 #: Of these a second further run has another end.
-OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS}
+OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS, HOST_ENDS}
 #: How the names of parts of it begin.
 _OF_HOST = "host memory"
 _HELD = "what is held when the body ends is"
@@ -53,7 +54,7 @@ class Compared:
     first: Answer
     others: Sequence[Answer]
     redrawn: Answer | None
-    """The run with plausible answers and other draws; None where it is not needed."""
+    """The run with plausible answers and other draws, or the upper ones; None where it is not needed."""
     odd: Answer | None
     """The run with odd numbers; None where none was read."""
     late: Answer | None
@@ -78,7 +79,7 @@ class Compared:
         """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
         assert self.first.report is not None
         assert self.most.report is not None
-        differ = [self._differs(one) for one in self.others if one.has_figure]
+        differ = [self.differs(one) for one in self.others if one.has_figure]
         others_differ = self._depends_on_reads()
         depends = self._odd_takes_more() or others_differ
         lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
@@ -95,9 +96,9 @@ class Compared:
             elif one.cause is WORST_CASE and (not differ or any(differ)):
                 is_largest = most_of([one for one in self.runs if one is not self.late]) is self.first
                 yield one if is_largest else self._depending(one.text)
-        if others_differ or lost is not None or (self.redrawn is not None and self._differs(self.redrawn)):
+        if others_differ or lost is not None or (self.redrawn is not None and self.differs(self.redrawn)):
             known = {*OF_READS, *APART}
-            if self.reseeded is not None and not self._differs(self.reseeded):
+            if self.reseeded is not None and not self.differs(self.reseeded):
                 known.update(self._draws())
             yield from (self._depending(what) for what in self.first.unknown if what not in known)
         if self.late is not None and not self.late.has_figure:
@@ -111,13 +112,14 @@ class Compared:
     def may_be_by_draws(self) -> bool:
         """Whether figures differ by draws of the host, or by something else."""
         draws = self._draws()
-        differ = any(one.has_figure and self._differs(one) for one in self.others)
-        return differ and bool(draws) and bool({*self.first.unknown} - APART - draws)
+        differ = any(one.has_figure and self.differs(one) for one in self.others)
+        return differ and bool(draws) and bool({*self.first.unknown} - APART - draws - {HOST_ENDS})
 
     def _draws(self) -> set[str]:
         return {what for what in self.first.unknown if what.startswith(DRAWS)}
 
-    def _differs(self, one: Answer) -> bool:
+    def differs(self, one: Answer) -> bool:
+        """Whether ``one`` has another figure than the first."""
         return not one.has_figure or (one.outcome, parts_of(one)) != (
             self.first.outcome,
             parts_of(self.first),
@@ -142,8 +144,8 @@ class Compared:
         others = [*self.others, *self.paired]
         if any(one.peak_bytes > self.first.peak_bytes for one in others if not one.has_figure):
             return True
-        differ = [self._differs(one) for one in self.others if one.has_figure]
-        paired = [self._differs(one) for one in self.paired if one.has_figure]
+        differ = [self.differs(one) for one in self.others if one.has_figure]
+        paired = [self.differs(one) for one in self.paired if one.has_figure]
         return any([*differ[: self._comparable], *paired]) if differ else None
 
     @property

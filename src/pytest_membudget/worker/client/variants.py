@@ -8,10 +8,12 @@ from ...caveats import COLLECTED, Caveat
 from ...memory_report import MemoryReport
 from ...results.answer import (
     ALL_TRUTHS,
+    BOUNDS,
     BUCKETS,
     EVERYWHERE,
     FAILED,
     GARBAGE,
+    HOST_ENDS,
     LATE_WATCHDOG,
     NO_COLLECTION,
     NOWHERE,
@@ -20,6 +22,7 @@ from ...results.answer import (
     OTHER_SEEDS,
     TRUTHS,
     TURNED,
+    UPPER_DRAWS,
     Answer,
     Exchange,
     Request,
@@ -45,7 +48,8 @@ def ask_with_variants(
     may end what a healthy run does: their run counts only where it takes more. So does that of a late
     watchdog, and is no caveat: no test can say when it looks. Where Python's collector has freed memory, what
     takes most of the first run and one without it is what the others are compared with. Where others differ,
-    one says whether by draws of the host.
+    one says whether by draws of the host. Where the second has the least sizes, a run
+    in which only these draws are at their upper end counts in its place.
     """
     first = known or ask(request)
     if _has_raised(first) and variants_of(request, first):
@@ -60,10 +64,12 @@ def ask_with_variants(
     redrawn = None
     if others and all(map(_has_raised, others)) and {*first.unknown} - {*OF_READS, *APART}:
         redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
+    elif {BOUNDS, HOST_ENDS} <= {*first.unknown}:
+        redrawn = ask(replace(following[1], variant=UPPER_DRAWS))
     odd, late = (ask(following[one]) if one in following else None for one in (ODD_NUMBERS, LATE_WATCHDOG))
     compared = Compared(first, others, redrawn, odd, late)
     if compared.may_be_by_draws():
-        compared = replace(compared, reseeded=ask(replace(following[1], variant=OTHER_SEEDS)))
+        compared = replace(compared, reseeded=_reseeded(ask, following[1], compared))
     if compared.may_be_by_truths():
         numbers = replace(following[1], steady=(*request.steady, ALL_TRUTHS))
         both = replace(following[1], variant=2, steady=(*request.steady, NOWHERE))
@@ -92,6 +98,14 @@ def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
         request = following.get(2, following[1])
         others.append(ask(replace(request, variant=2, steady=(*request.steady, *steady))))
     return others
+
+
+def _reseeded(ask: Ask, request: Request, compared: Compared) -> Answer:
+    """The run with other draws alone that differs, or the last."""
+    answer = ask(replace(request, variant=OTHER_SEEDS))
+    if HOST_ENDS in compared.first.unknown and not compared.differs(answer):
+        answer = ask(replace(request, variant=UPPER_DRAWS))
+    return answer
 
 
 def _has_raised(answer: Answer) -> bool:

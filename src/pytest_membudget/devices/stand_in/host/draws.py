@@ -18,12 +18,15 @@ from typing import Any, Final
 import torch
 
 from ....cache.audit import plain
-from ....results.answer import DRAWS
+from ....results.answer import DRAWS, HOST_ENDS
 from ....tracking.running_code.source import users_source
+from .draw_ends import DRAW_ENDS
 
 _DEVICES: Final = ("/dev/random", "/dev/urandom")
 #: Modules that pass the system's bytes on.
 _PASSING: Final = (__name__, "random", "uuid")
+#: Added to a seed of torch's.
+_NOBODYS: Final = 1 << 40
 #: Connects to the processes that it has started.
 _OF_PROCESSES: Final = "multiprocessing.connection"
 
@@ -41,14 +44,17 @@ class HostDraws:
         self._source = users_source()
         self._seed = random.Random.seed
 
-    def begin(self, seed: int) -> None:
-        """A test begins: give all of them ``seed``."""
+    def begin(self, seed: int, end: int | None = None) -> None:
+        """A test begins: give all of them ``seed``, and single draws that ``end`` of their range."""
         self._seed_others(seed)
         self._note_unseeded()
         random.seed(seed)
-        torch.default_generator.manual_seed(seed)
+        # torch's draws are by the lower bits, and by the whole a seed of the test's is told from this one
+        torch_seed = seed + (_NOBODYS if seed else 0)
+        torch.default_generator.manual_seed(torch_seed)
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed)
+        DRAW_ENDS.begin(end, torch_seed)
         self._before = _states()
         sys.addaudithook(self._see)
 
@@ -56,7 +62,8 @@ class HostDraws:
         """What may be another number in another session; of generators those used, seeded or imported."""
         changed = [name for name, state in _states().items() if state != self._before.get(name)]
         names = ", ".join([*changed, *self._unseeded])
-        return [*([f"{DRAWS} ({names})"] if names else []), *self._outside]
+        ends = [HOST_ENDS] if DRAW_ENDS.drew else []
+        return [*([f"{DRAWS} ({names})"] if names else []), *self._outside, *ends]
 
     def _seed_others(self, seed: int) -> None:
         """``secrets``, which NumPy asks, has its bytes from here (``random.SystemRandom``, Python 3.14)."""

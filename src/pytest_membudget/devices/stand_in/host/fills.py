@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from .draw_ends import DRAW_ENDS
 from .memory import Hollow, HostMemory
 
 #: From here on a tensor is large: what the stand-in's runtime copies to a card is smaller.
@@ -39,16 +40,17 @@ class Fills:
     def replacement(self, name: str, kernel: Kernel) -> Kernel:
         """What runs instead of ``kernel``, the operator ``name``'s for host tensors."""
         if name in _DRAWS:
-            return self._draw(kernel)
+            return self._draw(name, kernel)
         if name == "zero_":
             return self._zero(kernel)
         return self._copy(kernel) if name == "copy_" else self._fill(kernel)
 
-    def _draw(self, kernel: Kernel) -> Kernel:
+    def _draw(self, name: str, kernel: Kernel) -> Kernel:
         def draw(keys: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             is_float = tensor.is_floating_point() or tensor.is_complex()
             if tensor.nbytes < LARGE_BYTES or not is_float or not self._memory.holds(tensor):
                 self._written(tensor)
+                args = (*DRAW_ENDS.of_fill(name, tensor, args, kwargs.get("generator")),)
                 result: torch.Tensor = kernel(keys, tensor, *args, **kwargs)
                 return result
             self._memory.set_hollow(tensor, Hollow.NOT_COMPUTED)

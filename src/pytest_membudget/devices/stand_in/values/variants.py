@@ -22,10 +22,10 @@ from ....results.answer import (
     ALL_TRUTHS,
     EVERYWHERE,
     LATE_WATCHDOG,
-    NO_COLLECTION,
     ODD_NUMBERS,
     OTHER_SEEDS,
     TURNED,
+    UPPER_DRAWS,
 )
 from .card_storages import Scalar
 
@@ -60,6 +60,8 @@ class Variant:
 
     def __init__(self) -> None:
         self.number = self.seed = 0
+        #: the end of single draws of the host: 0 the lower, 1 the upper
+        self.draw_end: int | None = None
         self._is_odd = self.has_late_watchdog = self.keeps_garbage = False
         self._steady: frozenset[str] = frozenset()
         #: lines at which truths are turned in each variant
@@ -78,8 +80,9 @@ class Variant:
         self._turned = frozenset(line for line in steady if line.startswith(TURNED))
         self._steady = frozenset(steady) - self._turned
         self.keeps_garbage = number > 0
-        self.number = 0 if number in (ODD_NUMBERS, LATE_WATCHDOG, NO_COLLECTION, OTHER_SEEDS) else number
-        self.seed = 1 if number == OTHER_SEEDS else self.number
+        self.number = number if number in (1, 2) else 0
+        self.seed = {OTHER_SEEDS: 1, UPPER_DRAWS: 2}.get(number, self.number)
+        self.draw_end = self.seed - 1 if self.seed and EVERYWHERE not in self._steady else None
         self._asked.clear()
         self._lines.clear()
         self.drew_unit = False

@@ -1,0 +1,209 @@
+"""Single numbers that the host draws: further runs have one end of their range, and then the other.
+
+What decides by one, as whether a layer is dropped, is so tried both ways: another seed may give the same
+count of layers. They are what functions of ``random`` and ``numpy.random`` and fills of one element of torch
+give, from generators that the test has not seeded. What is made of many (a shuffle, weights, a distribution
+that rejects what it draws) has another seed alone.
+"""
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from numbers import Real
+from types import FrameType
+from typing import Any, Final
+
+import torch
+
+#: So many at one line: a loop until something else is drawn ends then, and what decides has been tried.
+_MOST: Final = 1000
+#: What a draw between 0 and 1 may be; its logarithm is finite, and fp32 has it.
+_UNIT: Final = (2**-24, 1 - 2**-24)
+_OWN_CODE: Final = __name__.partition(".")[0]
+
+Ends = tuple[Any, Any]
+
+
+class DrawEnds:
+    """Which end the draws of this process have."""
+
+    def __init__(self) -> None:
+        #: whether any was drawn
+        self.drew = False
+        self._end: int | None = None
+        self._asked = Counter[tuple[str, int]]()
+        self._seeded: set[str] = set()
+        self._torch_seed = 0
+        self._is_installed = False
+
+    def install(self) -> None:
+        """Follow the functions of ``random``, and of NumPy where it is there, for the rest of the process."""
+        if self._is_installed:
+            return
+        self._is_installed = True
+        self._follow(random, "random", _OF_PYTHON)
+        if (numpy := sys.modules.get("numpy")) is not None:
+            self._follow(numpy.random, "numpy", _OF_NUMPY)
+
+    def begin(self, end: int | None, torch_seed: int) -> None:
+        """A test begins, and all generators were seeded: ``end`` 0 is the lower one, 1 the upper one."""
+        self._end, self._torch_seed, self.drew = end, torch_seed, False
+        self._asked.clear()
+        self._seeded.clear()
+
+    def of_fill(self, name: str, tensor: torch.Tensor, args: Sequence[Any], generator: Any) -> Sequence[Any]:
+        """The arguments of the fill ``name`` of a host tensor: others where it draws a single number."""
+        ends = _FILLS.get(name)
+        # a weight of one element decides nothing
+        if ends is None or tensor.numel() != 1 or isinstance(tensor, torch.nn.Parameter):
+            return args
+        default = torch.default_generator
+        is_seeded = generator not in (None, default) or default.initial_seed() != self._torch_seed
+        if is_seeded or not self._takes():
+            return args
+        chosen: Sequence[Any] = ends(*args)[self._end or 0]
+        return chosen
+
+    def of_call(self, generator: str, drawn: Any, ends: Callable[[], Ends]) -> Any:
+        """What a call has ``drawn`` from ``generator``, or one of its ``ends``."""
+        return ends()[self._end or 0] if generator not in self._seeded and self._takes() else drawn
+
+    def seeded(self, generator: str) -> None:
+        """The test gives ``generator`` a seed: what it draws is no question any more."""
+        self._seeded.add(generator)
+
+    def _takes(self) -> bool:
+        self.drew = True
+        if self._end is None:
+            return False
+        frame = _asking()
+        line = frame.f_code.co_filename, frame.f_lineno
+        self._asked[line] += 1
+        return self._asked[line] <= _MOST
+
+    def _follow(self, module: Any, generator: str, ends: dict[str, Callable[..., Ends]]) -> None:
+        for name, ends_of in ends.items():
+            setattr(module, name, _Drawing(self, generator, getattr(module, name), ends_of))
+        module.seed = _Seeding(self, generator, module.seed)
+
+
+class _Followed:
+    """In place of a function, but none: Dynamo would go into it, and not take it for one of ``random``."""
+
+    def __init__(self, ends: DrawEnds, generator: str, function: Any) -> None:
+        self._ends, self._generator, self._function = ends, generator, function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_function"], name)
+
+
+class _Seeding(_Followed):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if [*args, *kwargs.values()][:1] not in ([], [None]):
+            self._ends.seeded(self._generator)
+        return self._function(*args, **kwargs)
+
+
+class _Drawing(_Followed):
+    def __init__(
+        self, ends: DrawEnds, generator: str, function: Any, ends_of: Callable[..., Ends | None]
+    ) -> None:
+        super().__init__(ends, generator, function)
+        self._ends_of = ends_of
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        drawn = self._function(*args, **kwargs)
+        if getattr(drawn, "size", 1) != 1 or kwargs.get("p") is not None:
+            return drawn
+        return self._ends.of_call(
+            self._generator, drawn, lambda: _as_drawn(drawn, self._ends_of(*args, **kwargs))
+        )
+
+
+def _as_drawn(drawn: Any, ends: Ends | None) -> Ends:
+    """``ends`` in the form of NumPy's, or of Python's."""
+    if ends is None:
+        return drawn, drawn
+    low, high = ends
+    if getattr(drawn, "shape", None):
+        return (drawn * 0 + low).astype(drawn.dtype), (drawn * 0 + high).astype(drawn.dtype)
+    kind: Any = type(drawn)
+    return (kind(low), kind(high)) if isinstance(drawn, Real) else ends
+
+
+def _asking() -> FrameType:
+    """The innermost frame that is none of this package's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _OWN_CODE:
+        frame = frame.f_back
+    return frame
+
+
+def _unit(*_args: Any, **_kwargs: Any) -> Ends:
+    return _UNIT
+
+
+def _within(low: Any = 0.0, high: Any = 1.0, *_more: Any, **_kwargs: Any) -> Ends:
+    return low + (high - low) * _UNIT[0], low + (high - low) * _UNIT[1]
+
+
+def _of_python(a: Any, b: Any) -> Ends:
+    return _within(a, b)
+
+
+def _whole(a: int, b: int) -> Ends:
+    return a, b
+
+
+def _whole_below(low: int, high: int | None = None, *_more: Any, **_kwargs: Any) -> Ends:
+    return (0, low - 1) if high is None else (low, high - 1)
+
+
+def _of_range(*args: Any, **kwargs: Any) -> Ends:
+    return _of_options(range(*args, *kwargs.values()))
+
+
+def _of_options(seq: Any) -> Ends:
+    """The least and the most; of what are no numbers the first and the last."""
+    if all(isinstance(one, Real) for one in seq):
+        return min(seq), max(seq)
+    return seq[0], seq[-1]
+
+
+def _of_choice(a: Any, *_more: Any, **_kwargs: Any) -> Ends | None:
+    """NumPy's, which has sizes and shares too."""
+    if isinstance(a, int):
+        return 0, a - 1
+    return _of_options(a) if not _more or _more == (None,) else None
+
+
+_OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
+    "random": _unit,
+    "uniform": _of_python,
+    "randint": _whole,
+    "randrange": _of_range,
+    "choice": _of_options,
+}
+_OF_NUMPY: Final[dict[str, Callable[..., Any]]] = {
+    **dict.fromkeys(("rand", "random", "random_sample", "ranf", "sample"), _unit),
+    "uniform": _within,
+    "randint": _whole_below,
+    "choice": _of_choice,
+}
+
+
+def _fill_within(low: float = 0.0, high: float = 1.0) -> Ends:
+    least, most = _within(low, high)
+    return (least, least), (most, most)
+
+
+#: Of fills, by the arguments that they are given, those that give one end and the other.
+_FILLS: Final[dict[str, Callable[..., Ends]]] = {
+    "uniform_": _fill_within,
+    "random_.from": lambda low, high: ((low, low + 1), (high - 1, high)),
+    "bernoulli_.float": lambda p=0.5: ((0.0,), (1.0,)) if 0 < p < 1 else ((p,), (p,)),
+}
+
+#: Of this process, which runs one test.
+DRAW_ENDS: Final = DrawEnds()
