@@ -99,6 +99,12 @@ LARGEST = {
         80,
         "kept = []\nwhile not (numbers() > 0).all():\n    if len(kept) < 10:\n        kept.append(take(8))",
     ),
+    "until_some_are_accepted": (
+        20,
+        "found = []\nfor _ in range(20):\n    x = torch.randn(2**18, device='cuda')\n"
+        "    found.append((x, x[x.abs() < 1.0]))\n    if sum(len(one) for _, one in found) >= 2**19:\n"
+        "        break",
+    ),
     "two_truths_at_a_line": (
         8,
         "kept = take(8)\ntorch.distributions.VonMises(*torch.ones(2, 9).cuda()).sample()",
@@ -453,12 +459,32 @@ STARTED = {
     f"a_process_{name}": f"take(4)\nif {condition}:\n    subprocess.run([sys.executable, '-c', ''])"
     for name, condition in {"if_so": "numbers().sum() > 0", "if_not": "not numbers().sum() > 0"}.items()
 }
+#: Loops that the least sizes never end; and one that the largest never do.
+REJECTED = {
+    "until_enough_are_accepted": (
+        "found = []\nwhile sum(len(one) for _, one in found) < 2**16:\n"
+        "    x = torch.randn(2**15, device='cuda')\n    found.append((x, x[x.abs() < 1.0]))"
+    ),
+    "until_enough_fill_the_card": (
+        "found = []\nwhile sum(len(one) for _, one in found) < 2**27:\n"
+        "    x = torch.randn(2**26, device='cuda')\n    found.append((x, x[x.abs() < 1.0]))"
+    ),
+}
+COUNTED = {
+    "until_none_are_left": (1, "x = numbers()\nwhile len(x):\n    x = x[x > 0] - 1"),
+    "until_enough_are_counted": (
+        1,
+        "count = 0\nwhile count < 2**20:\n    count += int((numbers() > 0).sum())",
+    ),
+}
 BODIES = source(
     {
         name: body
         for name, (_, body) in (LARGEST | BY_ONE | AGREED | GUARDED | DRAWN | OUTSIDE | REPLICAS).items()
     }
     | {name: body for name, (_, body) in OF_BOTH.items()}
+    | REJECTED
+    | {name: body for name, (_, body) in COUNTED.items()}
     | BELOW
     | BEHIND
     | OTHERS
@@ -467,6 +493,7 @@ BODIES = source(
     | STARTED,
     HEAD,
     marks=dict.fromkeys(BEHIND, "behind")
+    | dict.fromkeys(REJECTED, "pytest.mark.mem_budget(gpu='H100-80GB')")
     | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)")
     | {"host_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, host_gib=1)"}
     | {"held_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, held_gib=0.1)"},
@@ -566,6 +593,25 @@ def test_a_loop_that_a_bound_has_ended_is_named_with_its_reads(run, name):
     [caveat] = estimate(run, name)["caveats"]
 
     assert "its loop, which waits for another answer, got one after 5,000 reads" in caveat["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "mib"), [(name, size) for name, size in zip(REJECTED, (0.5, 1280), strict=True)]
+)
+def test_a_loop_that_other_sizes_make_endless_is_unchecked(run, name, mib):
+    """Not over its card: two rounds are enough where all are accepted."""
+    one = estimate(run, name)
+
+    [caveat] = [caveat for caveat in one["caveats"] if caveat["cause"] == "depends"]
+    assert "with other answers the test has no figure: a loop that" in caveat["text"]
+    assert mib * MIB < one["peak"]["allocated"] < 2 * mib * MIB
+    assert "not checked" in run.text(f"test_{name}")
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_loop_that_waits_for_a_size_ends(run, name):
+    assert run.outcomes[f"test_{name}"] == "passed"
+    assert estimate(run, name)["peak"]["allocated"] < COUNTED[name][0] * MIB
 
 
 def test_the_name_of_a_temporary_file_is_no_draw(run):

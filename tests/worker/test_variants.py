@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_membudget.budgets.verdict import OUT_OF_MEMORY
 from pytest_membudget.caveats import (
     COLLECTED,
     DEPENDS,
@@ -22,10 +23,12 @@ from pytest_membudget.results.answer import (
     ALL_TRUTHS,
     BOUNDS,
     BUCKETS,
+    ENDLESS,
     GARBAGE,
     LATE_WATCHDOG,
     NOWHERE,
     TURNED,
+    WAITING,
     Answer,
     Request,
 )
@@ -413,3 +416,32 @@ def test_what_odd_numbers_take_is_not_by_random_numbers():
 @pytest.mark.parametrize("end", [Answer("error", "the worker was lost", unknown=("data",)), raised(1)])
 def test_without_any_figure_the_first_is_told(end):
     assert ask_with_variants(Asked(end, raised(2), raised(2)), REQUEST) is end
+
+
+LOST = {
+    "out of memory": replace(traced(80_000, MASK, unknown=("data", BOUNDS, WAITING)), outcome=OUT_OF_MEMORY),
+    "ended": traced(80_000, MASK, unknown=("data", BOUNDS, WAITING, ENDLESS)),
+    "over its time limit": Answer("error", "over its time limit"),
+}
+
+
+@pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
+def test_a_size_that_a_further_run_waits_for_is_unchecked(lost):
+    """What the least sizes alone make endless: its memory is no figure."""
+    first = traced(10, MASK, unknown=("data", BOUNDS))
+
+    answer = ask_with_variants(lambda one: {0: first, 2: lost}.get(one.variant, first), REQUEST)
+
+    assert (answer.outcome, answer.peak_bytes) == ("traced", 10 * MIB)
+    [caveat] = answer.report.caveats
+    assert caveat.cause is DEPENDS
+    assert "with other answers the test has no figure: " in caveat.text
+
+
+def test_a_further_run_that_is_out_of_memory_is_the_tests():
+    first = traced(10, MASK, unknown=("data", BOUNDS))
+    over = replace(traced(80_000, MASK), outcome=OUT_OF_MEMORY)
+
+    answer = ask_with_variants(lambda one: {0: first, 2: over}.get(one.variant, first), REQUEST)
+
+    assert answer.outcome == OUT_OF_MEMORY

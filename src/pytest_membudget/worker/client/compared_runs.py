@@ -21,6 +21,7 @@ from ...results.answer import (
     BOUNDS,
     BUCKETS,
     DRAWS,
+    ENDLESS,
     FAILED,
     GARBAGE,
     HOST_ENDS,
@@ -28,6 +29,7 @@ from ...results.answer import (
     TRUTHS,
     UNIT_DRAWS,
     UNKNOWN_DATA,
+    WAITING,
     Answer,
 )
 from ...units import gib_text
@@ -39,7 +41,7 @@ OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS, HOST_ENDS}
 _OF_HOST = "host memory"
 _HELD = "what is held when the body ends is"
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
-OF_READS = {UNKNOWN_DATA, *OF_TWO_ENDS}
+OF_READS = {UNKNOWN_DATA, WAITING, ENDLESS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
 APART = {BUCKETS, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
@@ -84,7 +86,7 @@ class Compared:
         depends = self._odd_takes_more() or others_differ
         lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
         for one in self.first.report.caveats:
-            if one.cause in _READS and lost is not None:
+            if one.cause in _VARIED and lost is not None:
                 reason = first_line(lost)
                 yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
             elif one.cause in _READS and depends:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import MISSING, Caveat
 from ...memory_report import MemoryReport
-from ...results.answer import Answer, Request
+from ...results.answer import ENDLESS, FAILED, WAITING, Answer, Request
 
 Ask = Callable[[Request], Answer]
 
@@ -40,6 +41,9 @@ class FurtherRuns:
 
     def _asked(self, request: Request) -> Answer:
         answer = self._ask(request)
+        endless = WAITING if answer.outcome == OUT_OF_MEMORY else ENDLESS
+        if endless in answer.unknown and answer.peak_bytes > self._known[0].peak_bytes:
+            answer = replace(answer, outcome=FAILED, reason=endless)  # how often it runs is our answer alone
         if not request.figures_only:
             self._known.append(answer)
         self.seconds += _seconds(answer)

@@ -17,7 +17,7 @@ from .on_host import NotKnown, OnHost
 from .options import ARE_DIFFERENT, choice_of, options_of
 from .shape_bounds import trues
 from .supposed_values import SupposedValues
-from .variants import VARIANT
+from .variants import VARIANT, ended_text
 
 aten = torch.ops.aten
 
@@ -149,7 +149,8 @@ class Reads:
             return
         if operator in _COUNTS_TRUES and source.dtype is torch.bool:
             if result.numel() and not self._known.knows(result):
-                self._counts.note(result, trues(source.numel() // result.numel())[0])
+                with VARIANT.sizes_at(self._line()):
+                    self._counts.note(result, trues(source.numel() // result.numel())[0])
             return
         added = source.numel() // max(result.numel(), 1) if operator in _SUMS else 1
         self._pass_on(self._counts, source, result, added)
@@ -210,9 +211,7 @@ class Reads:
         for read, answers in self.assumed.items():
             article = "an" if read.dtype.startswith("int") else "a"
             text = f"{read.place.shown(root)} reads {article} {read.dtype} value {answers}"
-            if rounds := VARIANT.ended[f"{read.place.file}:{read.place.line}"]:
-                text += f"; its loop, which waits for another answer, got one after {rounds:,} reads"
-            found.append(Caveat(answers.kind, text))
+            found.append(Caveat(answers.kind, text + ended_text(read.place, "read")))
         return found
 
     def by_frequency(self, root: str) -> list[str]:

@@ -19,6 +19,7 @@ from .known_values import KnownValues
 from .routing import Chosen
 from .shape_bounds import BY_ASSUME, bound_rule_of, trues
 from .supposed_values import Choice, SupposedValues
+from .variants import VARIANT, ended_text
 
 
 class _Line(NamedTuple):
@@ -57,7 +58,11 @@ class UnknownShapes:
                 self._list(operator, "what its draws of random numbers are taken to give", DRAWN)
                 return shapes
         bound_rule = bound_rule_of(operator)
-        bound = bound_rule(args, kwargs) if bound_rule is not None else None
+        if bound_rule is None:
+            return None
+        place = self._place()
+        with VARIANT.sizes_at(f"{place.file}:{place.line}"):
+            bound = bound_rule(args, kwargs)
         if bound is None:
             return None
         self._list(operator, bound.taken)
@@ -113,4 +118,5 @@ class UnknownShapes:
 
 
 def _text(line: _Line, times: int, root: str) -> str:
-    return f"{line.place.shown(root)} {line.what} ({times_text(times)}): taken to be {line.taken}"
+    text = f"{line.place.shown(root)} {line.what} ({times_text(times)}): taken to be {line.taken}"
+    return text + ended_text(line.place, "size")

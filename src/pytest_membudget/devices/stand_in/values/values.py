@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BOUNDS, NUMBERS, TRUTHS, UNIT_DRAWS, UNKNOWN_DATA
+from ....results.answer import BOUNDS, ENDLESS, NUMBERS, TRUTHS, UNIT_DRAWS, UNKNOWN_DATA, WAITING
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
@@ -63,6 +63,8 @@ class Values:
             TRUTHS: reads.have_truths,
             UNIT_DRAWS: is_data and VARIANT.drew_unit,
             BOUNDS: shapes.varies or reads.have_bounds,
+            WAITING: VARIANT.waits_for_sizes,
+            ENDLESS: VARIANT.ended_sizes,
         }
         return [what for what, is_there in found.items() if is_there]
 

@@ -13,7 +13,8 @@ In all but 0 garbage is kept (``host/garbage.py``).
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import torch
@@ -27,6 +28,7 @@ from ....results.answer import (
     TURNED,
     UPPER_DRAWS,
 )
+from ....tracking.running_code.source import Place
 from .card_storages import Scalar
 
 #: Other answers at one line: a loop until something holds ends then.
@@ -38,6 +40,8 @@ _OTHER_WHOLE: Final = 4
 #: Of so many lines, or values that are read at once, no two have the same.
 _DIFFERENT: Final = 5
 _LARGE_WHOLE: Final = 200
+#: Sizes at one line that nobody knows, while they are the largest: experts of layers take many.
+_MOST_SIZES: Final = 10_000
 #: Reads that a further loop at the same line may wait.
 _FEW: Final = 64
 #: So many other numbers, one after the other, where a loop draws until it has the right one.
@@ -73,6 +77,11 @@ class Variant:
         self.drew_unit = False
         #: the lines of loops that a bound has ended
         self.ended = Counter[str]()
+        #: how many sizes were taken at each line, and what the next is, of all; None: as the variant has it
+        self._sizes = Counter[str]()
+        self._share: int | None = None
+        #: whether a loop may be waiting for larger sizes than the least, and whether a bound has ended it
+        self.waits_for_sizes = self.ended_sizes = False
 
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
@@ -85,7 +94,9 @@ class Variant:
         self.draw_end = self.seed - 1 if self.seed and EVERYWHERE not in self._steady else None
         self._asked.clear()
         self._lines.clear()
-        self.drew_unit = False
+        self._sizes.clear()
+        self._share = None
+        self.drew_unit = self.waits_for_sizes = self.ended_sizes = False
 
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
@@ -194,8 +205,25 @@ class Variant:
         differ = self.number == 1
         return [most - index for index in range(min(values, _DIFFERENT if differ else 1, most + 1))]
 
+    @contextmanager
+    def sizes_at(self, line: str) -> Iterator[None]:
+        """A context of ``share`` for a size at ``line``: who takes many gets all, or none, in turn."""
+        self._sizes[line] += 1
+        taken, most = self._sizes[line], _MOST_TURNED if self.is_least else _MOST_SIZES
+        self.waits_for_sizes |= self.is_least and taken > _FEW
+        self._share = taken // _FEW % 2 if taken > most else None  # the same for two of one round
+        if self._share is not None:
+            self.ended.setdefault(line, most)
+            self.ended_sizes |= self.is_least
+        try:
+            yield
+        finally:
+            self._share = None
+
     def share(self, elements: int) -> int:
         """How many of ``elements`` there are: all of them, or one."""
+        if self._share is not None:
+            return self._share * elements
         return min(1, elements) if self.is_least else elements
 
     def draw_within(self, low: int, high: int) -> int:
@@ -206,6 +234,12 @@ class Variant:
         """A number from 0 on and below 1."""
         self.drew_unit = True
         return (0.5, 0.0, _ALMOST_ONE)[self.number]
+
+
+def ended_text(place: Place, what: str) -> str:
+    """That a bound has ended the loop at ``place``, of so many ``what``; empty where none has."""
+    rounds = VARIANT.ended[f"{place.file}:{place.line}"]
+    return f"; its loop, which waits for another answer, got one after {rounds:,} {what}s" if rounds else ""
 
 
 def _last(options: int) -> int:
