@@ -182,9 +182,16 @@ _ONE_COMPLEX = torch.ones((), dtype=torch.complex64, device="cpu", requires_grad
 
 class _Making(threading.local):
     is_on = False
+    #: the nodes of autograd's that this thread has made so
+    nodes = 0
 
 
 _making = _Making()
+
+
+def nodes_of_the_run() -> int:
+    """How many nodes autograd has made in this thread, without those for the numbers that we make."""
+    return int(torch.autograd._get_sequence_nr()) - _making.nodes  # type: ignore[attr-defined]
 
 
 def _tensor_of(number: Any) -> torch.Tensor:
@@ -205,6 +212,7 @@ def _tensor_of(number: Any) -> torch.Tensor:
                 torch.enable_grad(),
             ):
                 tensor = (one * number).grad_fn._saved_other
+            _making.nodes += 1
         finally:
             _making.is_on = False
         if len(_made) >= _MOST_NUMBERS:

@@ -13,8 +13,7 @@ import torch
 
 from ...tracking.record import Phase
 from ...tracking.roles.tensor_parts import owns_storage
-
-_next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+from .kernels import nodes_of_the_run
 
 #: File and line.
 Line = tuple[str, int]
@@ -123,7 +122,7 @@ class RunLog:
     def enter(self, state: State) -> None:
         """Enter ``state`` in this thread."""
         self.states.append(self._distinct.setdefault(state, state))
-        self._first_nodes.append(_next_node())
+        self._first_nodes.append(nodes_of_the_run())
         text = self._texts.text
         self._set_metadata(f"{self.state} {text}" if text else str(self.state))
 
