@@ -12,6 +12,7 @@ from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
 from ..contract import Device
+from .group_begins import after_each_group
 from .kernels import follow_kernels
 from .recorded_run import RecordedRun, RunResult
 
@@ -67,6 +68,7 @@ class RealCudaDevice(RecordedDevice):
         self._run.install()
         observer = self._run.observer
         self._kernels = follow_kernels(observer.roles.computed, observer.forward_lines.operator_runs)
+        after_each_group(self._follow_rank)
 
     def card(self) -> dict[str, Any]:
         """The number of devices, and name and size of the current one. Initializes the driver."""
@@ -90,7 +92,9 @@ class RealCudaDevice(RecordedDevice):
             self._follow_rank()
 
     def _follow_rank(self) -> None:
-        """Record collectives, and FSDP2's gathered parameters."""
+        """Record collectives, and FSDP2's gathered parameters, from the first group on."""
+        if self._collectives is not None:
+            return
         from .collectives import follow_collectives, install_gathered, note_tensors
 
         observer, source = self._run.observer, self._run.source

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from .objects import put
+from ...real.group_begins import put
 
 _NAME: Final = "init_process_group"
 

@@ -8,8 +8,8 @@ from types import FrameType
 from typing import Any
 
 import torch.distributed as dist
-from torch.distributed import distributed_c10d as c10d
 
+from ...real.group_begins import put
 from ..values.refusals import refusal
 from .broadcasts import Broadcasts
 
@@ -22,13 +22,6 @@ def install_objects(broadcasts: Broadcasts) -> None:
         _send_object_list, _recv_object_list,
     ):  # fmt: skip
         put(function.__name__.removeprefix("_"), function)
-
-
-def put(name: str, function: Any) -> None:
-    """Make ``function`` what ``torch.distributed`` has under ``name``."""
-    for module in (dist, c10d):
-        if hasattr(module, name):
-            setattr(module, name, function)
 
 
 class _Sent:

@@ -11,10 +11,10 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from ...real.group_begins import put
 from ..values.refusals import refusal
 from .launching import Place
 from .lonely_store import LonelyStore
-from .objects import put
 from .shown_backend import LAUNCHERS, UNNAMED, show_backend
 
 #: What the launcher's group is shown with: what a test for cards asks for.
