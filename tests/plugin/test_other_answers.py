@@ -241,6 +241,8 @@ AGREED = {
         8,
         "kept = take(8)\nwhile torch.randint(9, (), device='cuda').item() != 4:\n    pass",
     ),
+    # kornia's ColorJiggle leaves out what a factor of 1 would not change
+    "a_drawn_factor": (8, "if torch.empty(1, device='cuda').uniform_(0.8, 1.2).item() != 1:\n    take(8)"),
     "a_draw_with_a_seed": (8, "random.seed(5)\ntake(random.randint(8, 8))"),
     **{
         f"single_draws_with_a_seed_{number}": (

@@ -25,7 +25,7 @@ def test_draws_are_within_their_range_and_are_listed(trace):
     """
     traced = trace(drawn)
 
-    assert traced.value == [[False] * 3, True, [0, 1, 2], [8, 8], 0, [0, 1], 3.0, 99]
+    assert traced.value == [[False] * 3, True, [0, 1, 2], [8, 8], 0, [0, 1], 2 + 2 * (0.5 + 2**-8), 99]
     first = drawn.__code__.co_firstlineno
     lines = {int(text.split()[0].rpartition(":")[2]) - first for text in traced.assumptions}
     assert lines == {1, 3, 4, 5, 6, 7}

@@ -1,8 +1,9 @@
 """What draws of random numbers are taken to give: values in their range, the same in every run.
 
 An estimate must not change from run to run, and code that decides by a draw must come to an end: a draw of
-one number in [0, 1) is taken to be 0.5, so that what is likely happens; a whole number is the largest of its
-range, which makes the larger shape; a permutation changes nothing. Other variants have the other ends.
+one number in [0, 1) is taken to be hardly above 0.5, so that what is likely happens; a whole number is the
+largest of its range, which makes the larger shape; a permutation changes nothing. Other variants have the
+other ends.
 """
 
 from collections.abc import Callable, Mapping, Sequence

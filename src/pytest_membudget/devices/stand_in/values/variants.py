@@ -57,6 +57,8 @@ _ODD: Final = (-math.inf, math.nan, 0.0)
 _ODD_WHOLE: Final = (0, -1)
 #: The largest number below 1 that fp32 has.
 _ALMOST_ONE: Final = 1 - 2**-24
+#: The first above 0.5 that bfloat16 has: no share that code compares draws with, as 0.5 is.
+_MIDDLE: Final = 0.5 + 2**-8
 
 
 class Variant:
@@ -233,7 +235,7 @@ class Variant:
     def draw_unit(self) -> float:
         """A number from 0 on and below 1."""
         self.drew_unit = True
-        return (0.5, 0.0, _ALMOST_ONE)[self.number]
+        return (_MIDDLE, 0.0, _ALMOST_ONE)[self.number]
 
 
 def ended_text(place: Place, what: str) -> str:
