@@ -57,6 +57,8 @@ DEPENDS: Final = Cause(
 HOST_DEPENDS: Final = Cause("host-depends", ASSUMED, DEPENDS.remedy)
 #: The same of what is held when the body ends: cycles alone hold it where Python has not collected.
 HELD_DEPENDS: Final = Cause("held-depends", ASSUMED, DEPENDS.remedy)
+#: The same of what the memory is for: of equal peaks one may have an activation where another has an input.
+COMPONENT_DEPENDS: Final = Cause("component-depends", ASSUMED, DEPENDS.remedy)
 WORST_CASE: Final = Cause("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = Cause("given", ASSUMED)
 DRAWN: Final = Cause(

@@ -456,6 +456,12 @@ ON_HELD = dict.fromkeys(
     ("held_memory", "held_memory_of_the_budget"),
     "kept = [take(8)]\nif numbers().norm().item() > 5:\n    kept.append(kept)",
 )
+#: What equal peaks are made of: an activation in one run, none in another.
+ON_COMPONENTS = dict.fromkeys(
+    ("a_component", "a_component_of_the_budget"),
+    "large = numbers().norm().item() > 5\ny = take(4).float().requires_grad_(large) * 2\n"
+    "del y\ntake(2 if large else 1)",
+)
 #: A process that is started for one answer: the first run starts it, or another.
 STARTED = {
     f"a_process_{name}": f"take(4)\nif {condition}:\n    subprocess.run([sys.executable, '-c', ''])"
@@ -492,13 +498,15 @@ BODIES = source(
     | OTHERS
     | ON_HOST
     | ON_HELD
+    | ON_COMPONENTS
     | STARTED,
     HEAD,
     marks=dict.fromkeys(BEHIND, "behind")
     | dict.fromkeys(REJECTED, "pytest.mark.mem_budget(gpu='H100-80GB')")
     | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)")
     | {"host_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, host_gib=1)"}
-    | {"held_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, held_gib=0.1)"},
+    | {"held_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, held_gib=0.1)"}
+    | {"a_component_of_the_budget": "pytest.mark.mem_budget(gib=1, components={'inputs': 0.1})"},
     arguments={"training": "tmp_path", "a_fifo": "tmp_path"},
 )
 
@@ -691,6 +699,12 @@ def test_what_is_held_at_the_end_is_unchecked_where_the_budget_limits_it(run):
     for name, outcome in zip(ON_HELD, ("passed", "failed"), strict=True):
         [caveat] = estimate(run, name)["caveats"]
         assert (caveat["cause"], run.outcomes[f"test_{name}"]) == ("held-depends", outcome)
+
+
+def test_what_the_memory_is_for_is_unchecked_where_the_budget_limits_it(run):
+    for name, outcome in zip(ON_COMPONENTS, ("passed", "failed"), strict=True):
+        [caveat] = estimate(run, name)["caveats"]
+        assert (caveat["cause"], run.outcomes[f"test_{name}"]) == ("component-depends", outcome)
 
 
 def test_the_failure_says_by_how_much_and_what_to_write(run):

@@ -7,6 +7,7 @@ import pytest
 from pytest_membudget.budgets.verdict import OUT_OF_MEMORY
 from pytest_membudget.caveats import (
     COLLECTED,
+    COMPONENT_DEPENDS,
     DEPENDS,
     HELD_DEPENDS,
     HOST_DEPENDS,
@@ -289,8 +290,18 @@ def test_what_differs_is_named_where_the_figure_does_not(name):
     other = replace(first, reports=(replace(first.report, **parts),), allocations="others")
 
     [caveat] = ask_with_variants(Asked(first, other), REQUEST).report.caveats
-    cause = {"host": HOST_DEPENDS, "held": HELD_DEPENDS}.get(name, DEPENDS)
+    causes = {"host": HOST_DEPENDS, "held": HELD_DEPENDS, "a component": COMPONENT_DEPENDS}
+    cause = causes.get(name, DEPENDS)
     assert caveat == Caveat(cause, f"{LOSS.text}; with other answers the figure is {expected}")
+
+
+def test_each_part_that_differs_counts_where_a_budget_limits_it():
+    first = traced(4, LOSS)
+    parts = {"held": HeldMemory(2 * MIB), "components": {"activations": 4 * MIB}}
+    other = replace(first, reports=(replace(first.report, **parts),), allocations="others")
+
+    caveats = ask_with_variants(Asked(first, other), REQUEST).report.caveats
+    assert [one.cause for one in caveats] == [HELD_DEPENDS, COMPONENT_DEPENDS]
 
 
 def test_one_that_raises_sooner_is_no_difference_of_figures():

@@ -6,7 +6,16 @@ from typing import Annotated, Any, ClassVar, Final
 
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
-from ..caveats import HELD_DEPENDS, HOST_DEPENDS, METHOD, MISSING, UNCHECKED, UNTRAINED, Caveat
+from ..caveats import (
+    COMPONENT_DEPENDS,
+    HELD_DEPENDS,
+    HOST_DEPENDS,
+    METHOD,
+    MISSING,
+    UNCHECKED,
+    UNTRAINED,
+    Caveat,
+)
 from ..json_object import JsonObject, Lines
 from ..memory_report import MemoryReport
 from ..names import MARKER
@@ -189,6 +198,7 @@ class TestResult(JsonObject):
             if caveat.kind in (MISSING, UNCHECKED)
             or (caveat.cause is HOST_DEPENDS and self._holds_host)
             or (caveat.cause is HELD_DEPENDS and self._holds_held)
+            or (caveat.cause is COMPONENT_DEPENDS and self._holds_components)
         )
 
     @property
@@ -199,6 +209,10 @@ class TestResult(JsonObject):
     def _holds_held(self) -> bool:
         budget = self.budget
         return budget is not None and (budget.held_gib is not None or budget.max_growth is not None)
+
+    @property
+    def _holds_components(self) -> bool:
+        return self.budget is not None and bool(self.budget.components)
 
     @property
     def mark(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import (
     COLLECTED,
+    COMPONENT_DEPENDS,
     DEPENDS,
     DRAWN,
     HELD_DEPENDS,
@@ -15,6 +16,7 @@ from ...caveats import (
     READ,
     SIZE_READ,
     WORST_CASE,
+    Cause,
     Caveat,
 )
 from ...results.answer import (
@@ -40,6 +42,9 @@ OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS, HOST_ENDS}
 #: How the names of parts of it begin.
 _OF_HOST = "host memory"
 _HELD = "what is held when the body ends is"
+_COMPONENT = "the part of"
+#: Of parts that count only where the budget limits them: what says so, by how their names begin.
+_LIMITED = {_OF_HOST: HOST_DEPENDS, _HELD: HELD_DEPENDS, _COMPONENT: COMPONENT_DEPENDS}
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 OF_READS = {UNKNOWN_DATA, WAITING, ENDLESS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
@@ -90,21 +95,23 @@ class Compared:
                 reason = first_line(lost)
                 yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
             elif one.cause in _READS and depends:
-                yield self._depending(one.text)
+                yield from self._depending(one.text)
             elif one.cause in _READS and depends is None:
                 yield one
             elif one.cause in _READS and self._have_own_sizes():
                 yield replace(one, cause=SIZE_READ)
             elif one.cause is WORST_CASE and (not differ or any(differ)):
                 is_largest = most_of([one for one in self.runs if one is not self.late]) is self.first
-                yield one if is_largest else self._depending(one.text)
+                yield from [one] if is_largest else self._depending(one.text)
         if others_differ or lost is not None or (self.redrawn is not None and self.differs(self.redrawn)):
             known = {*OF_READS, *APART}
             if self.reseeded is not None and not self.differs(self.reseeded):
                 known.update(self._draws())
-            yield from (self._depending(what) for what in self.first.unknown if what not in known)
+            for what in self.first.unknown:
+                if what not in known:
+                    yield from self._depending(what)
         if self.late is not None and not self.late.has_figure:
-            yield self._depending(BUCKETS)
+            yield from self._depending(BUCKETS)
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
         others = [one for report in reports for one in not_counted(report)]
         kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
@@ -175,21 +182,19 @@ class Compared:
             for own, pair in zip(found, pairs, strict=False)
         ]
 
-    def _depending(self, text: str) -> Caveat:
+    def _depending(self, text: str) -> Iterator[Caveat]:
+        """That the figure depends on ``text``; where it does not, which parts do: a budget may limit each."""
         most = self.first.peak_bytes
         # one that has raised is smaller as it ended sooner
         sizes = [one.peak_bytes for one in self.runs if one.has_figure or one.peak_bytes > most]
-        differing = self._differing()
-        figure, cause = range_text(sizes), DEPENDS
-        if len({*sizes}) == 1:
-            figure += " too"
-            for name in [*differing][:1]:
-                figure += f", but {name} {range_text(differing[name])}"
-                if all(one.startswith(_OF_HOST) for one in differing):
-                    cause = HOST_DEPENDS
-                elif [*differing] == [_HELD]:
-                    cause = HELD_DEPENDS
-        return Caveat(cause, f"{text}; with other answers the figure is {figure}")
+        figure = f"{text}; with other answers the figure is {range_text(sizes)}"
+        found: dict[Cause, str] = {}
+        for name, taken in self._differing().items() if len({*sizes}) == 1 else ():
+            cause = next((cause for begin, cause in _LIMITED.items() if name.startswith(begin)), DEPENDS)
+            found.setdefault(cause, f"{figure} too, but {name} {range_text(taken)}")
+        if DEPENDS in found or not found:
+            found = {DEPENDS: found.get(DEPENDS, figure + " too" * (len({*sizes}) == 1))}
+        yield from (Caveat(cause, text) for cause, text in found.items())
 
     def _differing(self) -> dict[str, list[int]]:
         """The parts in which the runs differ, and what each takes."""
@@ -213,7 +218,7 @@ def parts_of(answer: Answer) -> dict[str, int]:
         **{f"{metric} memory is": size for metric, size in report.peak.items()},
         _HELD: report.held_bytes or 0,
         f"{_OF_HOST} is": answer.host_bytes,
-        **{f"the part of {name} is": size for name, size in report.components.items()},
+        **{f"{_COMPONENT} {name} is": size for name, size in report.components.items()},
         **({f"{_OF_HOST} of {name} is": size for name, size in host.components.items()} if host else {}),
     }
 

@@ -49,7 +49,7 @@ class HostDraws:
         self._seed_others(seed)
         self._note_unseeded()
         random.seed(seed)
-        # torch's draws are by the lower bits, and by the whole a seed that the test gives differs from this one
+        # torch's draws are by the lower bits, and by all of them the test's own seed differs from it
         torch_seed = seed + (_NOBODYS if seed else 0)
         torch.default_generator.manual_seed(torch_seed)
         if (numpy := sys.modules.get("numpy")) is not None:
