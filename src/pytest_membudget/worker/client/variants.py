@@ -48,8 +48,8 @@ def ask_with_variants(
     may end what a healthy run does: their run counts only where it takes more. So does that of a late
     watchdog, and is no caveat: no test can say when it looks. Where Python's collector has freed memory, what
     takes most of the first run and one without it is what the others are compared with. Where others differ,
-    one says whether by draws of the host. Where the second has the least sizes, a run
-    in which only these draws are at their upper end counts in its place.
+    one says whether by draws of the host. Where the second has the least sizes, a run in which only these
+    draws are at their upper end counts in its place.
     """
     first = known or ask(request)
     if _has_raised(first) and variants_of(request, first):
