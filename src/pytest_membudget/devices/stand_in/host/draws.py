@@ -25,8 +25,8 @@ from .draw_ends import DRAW_ENDS
 _DEVICES: Final = ("/dev/random", "/dev/urandom")
 #: Modules that pass the system's bytes on.
 _PASSING: Final = (__name__, "random", "uuid")
-#: Added to a seed of torch's.
-_NOBODYS: Final = 1 << 40
+#: Added to torch's seed in further runs: it draws by the lower bits, and a test's own seed has not this one.
+_MARK_OF_SEED: Final = 1 << 40
 #: Connects to the processes that it has started.
 _OF_PROCESSES: Final = "multiprocessing.connection"
 
@@ -49,8 +49,7 @@ class HostDraws:
         self._seed_others(seed)
         self._note_unseeded()
         random.seed(seed)
-        # torch's draws are by the lower bits, and by all of them the test's own seed differs from it
-        torch_seed = seed + (_NOBODYS if seed else 0)
+        torch_seed = seed + (_MARK_OF_SEED if seed else 0)
         torch.default_generator.manual_seed(torch_seed)
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed)
