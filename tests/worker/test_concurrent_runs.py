@@ -106,16 +106,19 @@ def test_one_that_is_to_run_alone_waits_for_the_others_and_for_other_processes(t
         return Answer(TRACED if (tmp_path / "left").exists() else "error")
 
     def leaves():
-        time.sleep(0.3)  # the other process
         (tmp_path / "left").touch()
         leave.set()
+
+    def ended(_key):
+        if len(served.ended) == 2:  # the other process goes on for a while when both have ended
+            threading.Timer(0.3, leaves).start()
 
     leave = threading.Event()
     with folder_lock(tmp_path) as others:
         assert others.take(alone=False)
         threading.Thread(target=lambda: (leave.wait(), others.release())).start()
-        threading.Thread(target=leaves).start()
-        served = Served({"alone": alone, "slow": traced(0.2), "quick": traced()}, apart=("alone",))
+        bodies = {"alone": alone, "slow": traced(0.2), "quick": traced()}
+        served = Served(bodies, ended=ended, apart=("alone",))
         said = served.run(["alone", "slow", "quick"])
 
     assert served.started == ["slow", "quick", "alone"]
