@@ -391,6 +391,19 @@ DRAWN = {
         "torch.empty(torch.Generator().seed() % 2**28, dtype=torch.uint8, device='cuda')",
     ),
 }  # fmt: skip
+#: What is taken where no row chooses some of the options.
+LEFT_OUT = {
+    "a_code_that_nothing_uses": (
+        256,
+        "uses = torch.ones(64, device='cuda')\nchosen = torch.randn(512, 64, device='cuda').argmin(1)\n"
+        "uses.lerp_(nn.functional.one_hot(chosen, 64).float().sum(0), 0.5)\ntake_if((uses < 1).any())",
+    ),
+    "codes_that_are_made_anew": (
+        126,
+        "uses = torch.bincount(torch.randn(512, 64, device='cuda').argmin(1), minlength=64)\n"
+        "kept = torch.empty(len((uses == 0).nonzero()), 2**19, device='cuda')",
+    ),
+}
 #: What comes from outside, by its name.
 OUTSIDE = {
     "a_fifo": (
@@ -488,7 +501,9 @@ COUNTED = {
 BODIES = source(
     {
         name: body
-        for name, (_, body) in (LARGEST | BY_ONE | AGREED | GUARDED | DRAWN | OUTSIDE | REPLICAS).items()
+        for name, (_, body) in (
+            LARGEST | BY_ONE | AGREED | GUARDED | DRAWN | LEFT_OUT | OUTSIDE | REPLICAS
+        ).items()
     }
     | {name: body for name, (_, body) in OF_BOTH.items()}
     | REJECTED
@@ -678,6 +693,16 @@ def test_draws_are_named_where_others_alone_change_the_figure(run, name):
 
     assert len(texts) == len(OF_BOTH[name][0])
     assert all(what in text for what, text in zip(OF_BOTH[name][0], texts, strict=True))
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_options_that_nothing_chooses_take_is_the_worst_case(run, name):
+    one = estimate(run, name)
+
+    assert LEFT_OUT[name][0] * MIB <= one["peak"]["allocated"] < (LEFT_OUT[name][0] + 1) * MIB
+    [caveat] = one["caveats"]
+    assert caveat["cause"] == "worst-case"
+    assert "taken to be the first in all rows: the worst case" in caveat["text"]
 
 
 @pytest.mark.parametrize("name", OUTSIDE)

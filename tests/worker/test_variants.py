@@ -24,6 +24,7 @@ from pytest_membudget.results.answer import (
     ALL_TRUTHS,
     BOUNDS,
     BUCKETS,
+    CHOICES,
     ENDLESS,
     GARBAGE,
     LATE_WATCHDOG,
@@ -222,6 +223,28 @@ AGAIN = {
     "one that was lost says nothing": ((), [Answer("error", "lost")], []),
     "a late watchdog's is another": ((BUCKETS,), [traced(4), traced(4), traced(4), traced(9)], []),
 }
+
+
+FIRST_ROWS = Caveat(WORST_CASE, "a.py:2 chooses 1 of 8: taken to be the first in all rows: the worst case")
+#: What a run takes in which no row chooses but the first options, beside others; and what is told of it.
+LEFT = {
+    "more, which is the worst case then": ((4, 4, 4, 9), 9, [FIRST_ROWS, METHOD]),
+    "more than others, which differ": ((4, 3, 2, 9), 9, [FIRST_ROWS, METHOD]),
+    "as all others": ((4, 4, 4, 4), 4, [METHOD]),
+    "less, as no worst case has it": ((4, 3, 4, 1), 4, [MASK, METHOD]),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_options_that_nothing_chooses_count_where_they_take_more(name):
+    sizes, expected, caveats = LEFT[name]
+    runs = [traced(size, MASK, METHOD, unknown=("data", BOUNDS, CHOICES)) for size in sizes[:3]]
+    left = traced(sizes[3], FIRST_ROWS, METHOD)
+    asked = Asked(*runs, None, None, None, None, None, left)
+    answer = ask_with_variants(asked, REQUEST)
+
+    assert [one.variant for one in asked.requests] == [0, 1, 2, 8]
+    assert (answer.report.peak_bytes // MIB, [*answer.report.caveats]) == (expected, caveats)
 
 
 @pytest.mark.parametrize("name", AGAIN)

@@ -37,6 +37,7 @@ STREAMS: Final = "memory that another stream uses is free only when that is know
 GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, sooner or later"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
 BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a multiprocessor takes"
+CHOICES: Final = "which options rows choose, where none chooses some of them"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
 #: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, and every other truth is turned.
 ODD_NUMBERS: Final = 3
@@ -47,6 +48,8 @@ NO_COLLECTION: Final = 5
 #: As 0, but the host draws other random numbers, of which single ones are at their lower end, or the upper.
 OTHER_SEEDS: Final = 6
 UPPER_DRAWS: Final = 7
+#: As 0, but all rows choose the first options, and none chooses another.
+FIRST_OPTIONS: Final = 8
 #: Of ``Request.steady``: all lines; all truths, so that numbers alone are others; none, where variant 2 turns
 #: all truths, as 1 does; and how a line begins whose truths are turned in each: a run raises by them.
 EVERYWHERE: Final = "*"

@@ -22,6 +22,7 @@ from ...caveats import (
 from ...results.answer import (
     BOUNDS,
     BUCKETS,
+    CHOICES,
     DRAWS,
     ENDLESS,
     FAILED,
@@ -48,7 +49,7 @@ _LIMITED = {_OF_HOST: HOST_DEPENDS, _HELD: HELD_DEPENDS, _COMPONENT: COMPONENT_D
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 OF_READS = {UNKNOWN_DATA, WAITING, ENDLESS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
-APART = {BUCKETS, GARBAGE}
+APART = {BUCKETS, CHOICES, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
 _READS = (READ, SIZE_READ, DRAWN)
 _VARIED = (*_READS, WORST_CASE)
@@ -66,6 +67,8 @@ class Compared:
     """The run with odd numbers; None where none was read."""
     late: Answer | None
     """The run with a late watchdog; None where there are no buckets that it lets go of."""
+    left: Answer | None = None
+    """The run in which no row chooses but the first options; None where nothing follows from a choice."""
     reseeded: Answer | None = None
     """The run with other draws of the host alone; None where it is not needed."""
     paired: Sequence[Answer] = ()
@@ -74,7 +77,7 @@ class Compared:
     @property
     def runs(self) -> list[Answer]:
         """In the order in which they ran."""
-        further = (self.redrawn, self.odd, self.late, self.reseeded, *self.paired)
+        further = (self.redrawn, self.odd, self.late, self.left, self.reseeded, *self.paired)
         return [self.first, *self.others, *(one for one in further if one is not None)]
 
     @property
@@ -100,8 +103,9 @@ class Compared:
                 yield one
             elif one.cause in _READS and self._have_own_sizes():
                 yield replace(one, cause=SIZE_READ)
-            elif one.cause is WORST_CASE and (not differ or any(differ)):
-                is_largest = most_of([one for one in self.runs if one is not self.late]) is self.first
+            elif one.cause is WORST_CASE and self.most is not self.left and (not differ or any(differ)):
+                apart = (self.late, self.left)
+                is_largest = most_of([one for one in self.runs if one not in apart]) is self.first
                 yield from [one] if is_largest else self._depending(one.text)
         if others_differ or lost is not None or (self.redrawn is not None and self.differs(self.redrawn)):
             known = {*OF_READS, *APART}
@@ -115,6 +119,8 @@ class Compared:
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
         others = [one for report in reports for one in not_counted(report)]
         kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
+        if self.most is self.left:
+            kept = [*(one for one in self.most.report.caveats if one.cause is WORST_CASE), *kept]
         collected = [one for one in self.first.report.caveats if one.cause is COLLECTED]
         yield from dict.fromkeys([*kept, *collected, *others])
 

@@ -10,8 +10,10 @@ from ...results.answer import (
     ALL_TRUTHS,
     BOUNDS,
     BUCKETS,
+    CHOICES,
     EVERYWHERE,
     FAILED,
+    FIRST_OPTIONS,
     GARBAGE,
     HOST_ENDS,
     LATE_WATCHDOG,
@@ -46,7 +48,8 @@ def ask_with_variants(
     assertion, one without it takes its place. Where each run has other sizes, two more say whether those
     follow from truths, of which both were tried: with the same truths they have other numbers. Odd numbers
     may end what a healthy run does: their run counts only where it takes more. So does that of a late
-    watchdog, and is no caveat: no test can say when it looks. Where Python's collector has freed memory, what
+    watchdog, and is no caveat: no test can say when it looks; and that in which nothing chooses some options,
+    which is the worst case then. Where Python's collector has freed memory, what
     takes most of the first run and one without it is what the others are compared with. Where others differ,
     one says whether by draws of the host. Where the second has the least sizes, a run in which only these
     draws are at their upper end counts in its place.
@@ -66,8 +69,11 @@ def ask_with_variants(
         redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
     elif {BOUNDS, HOST_ENDS} <= {*first.unknown}:
         redrawn = ask(replace(following[1], variant=UPPER_DRAWS))
-    odd, late = (ask(following[one]) if one in following else None for one in (ODD_NUMBERS, LATE_WATCHDOG))
-    compared = Compared(first, others, redrawn, odd, late)
+    odd, late, left = (
+        ask(following[one]) if one in following else None
+        for one in (ODD_NUMBERS, LATE_WATCHDOG, FIRST_OPTIONS)
+    )
+    compared = Compared(first, others, redrawn, odd, late, left)
     if compared.may_be_by_draws():
         compared = replace(compared, reseeded=_reseeded(ask, following[1], compared))
     if compared.may_be_by_truths():
@@ -126,6 +132,7 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
         2: not unknown.isdisjoint(OF_TWO_ENDS),
         ODD_NUMBERS: bool(unknown & {NUMBERS, TRUTHS}),
         LATE_WATCHDOG: BUCKETS in unknown,
+        FIRST_OPTIONS: CHOICES in unknown,
     }
     return [
         # a late watchdog changes what is held in nearly all of its runs

@@ -19,7 +19,7 @@ from pytest_membudget.devices.stand_in.values.supposed_values import SupposedVal
 SIZES = st.tuples(st.integers(1, 40), st.integers(1, 12)).flatmap(
     lambda size: st.tuples(st.just(size[0]), st.just(size[1]), st.integers(1, size[1]))
 )
-HOWS = st.one_of(st.sampled_from(["worst", "balanced"]), st.floats(1, 20))
+HOWS = st.one_of(st.sampled_from(["worst", "first", "balanced"]), st.floats(1, 20))
 
 
 @settings(deadline=None)  # of a busy machine
@@ -46,6 +46,7 @@ def loads(rows, options, count, how):
         ((64, 3, 1), "worst", [62, 1, 1]),
         ((4, 8, 1), "worst", [1, 1, 1, 1, 0, 0, 0, 0]),
         ((5, 2, 2), "worst", [5, 5]),
+        ((64, 8, 2), "first", [64, 64, 0, 0, 0, 0, 0, 0]),
         ((64, 8, 2), "balanced", [16] * 8),
         ((6, 4, 1), "balanced", [2, 2, 1, 1]),
         # an equal share is 16; what is left goes to the others in turn

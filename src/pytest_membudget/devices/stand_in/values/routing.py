@@ -41,7 +41,7 @@ class Chosen:
         self._options = options_of(operator, args, kwargs)
         self._rows = source.numel() // max(self._options, 1)
         self._count = self.tensor.numel() // max(self._rows, 1)
-        self._how: str | float = assumed("routing") or ("balanced" if VARIANT.is_least else "worst")
+        self._how: str | float = assumed("routing") or _unknown()
 
     @property
     def is_followed(self) -> bool:
@@ -66,6 +66,8 @@ class Chosen:
         first = "the first" if self._count == 1 else f"the first {self._count}"
         if self._how == "balanced":
             return "each as often as any other, by assume()"
+        if self._how == "first":
+            return f"{first} in all rows: the worst case (pytest_membudget.assume(routing=...) changes that)"
         if self._how == "worst":
             few = f"{spread_rows(self._rows, self._options, self._count)} of {self._rows}"
             return (
@@ -75,18 +77,28 @@ class Chosen:
         return f"{first}, and the last, in {self._how:g} times an equal share of the rows each, by assume()"
 
 
+def _unknown() -> str:
+    """How is chosen where nothing is assumed."""
+    if VARIANT.leaves_options:
+        return "first"
+    return "balanced" if VARIANT.is_least else "worst"
+
+
 def chosen(rows: int, options: int, count: int, how: str | float) -> torch.Tensor:
     """``count`` different numbers below ``options`` for each of ``rows``; a host tensor (rows, count).
 
     Balanced, they take turns. At worst the first ``count`` are chosen by as many rows as can be while a few
     rows choose each of the others once: the most for one expert, and none idle. Experts run in their order,
     and backward in the other: what the first saved is alive when the others' gradients are there already.
+    What is ``"first"`` is all that any row chooses: code may wait for an option that nothing chooses.
     With a number both the first and the last ``count`` are chosen by that many times an equal share of the
     rows, since the busy ones may be anywhere.
     """
     if how == "balanced":
         return _in_turn(rows, options, count)
     first = torch.arange(count, device="cpu")
+    if how == "first":
+        return first.expand(rows, count)
     if isinstance(how, float):
         busy = min(rows, math.ceil(how * rows * count / options))
         also = min(rows - busy, busy)

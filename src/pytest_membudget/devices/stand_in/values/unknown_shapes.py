@@ -113,6 +113,11 @@ class UnknownShapes:
         """Whether a size was taken from data that nobody knows, and that ``assume`` does not fix."""
         return bool(self.supposed.used) or any(line.kind is not GIVEN for line in self._lines)
 
+    @property
+    def may_leave_options(self) -> bool:
+        """Whether something follows from a choice in which each option was chosen, and need not have been."""
+        return not all(choice.taken.endswith(BY_ASSUME) for choice in self.supposed.used)
+
     def _place(self) -> Place:
         return self.source.place(3) if self.source is not None else Place(None, 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BOUNDS, ENDLESS, NUMBERS, TRUTHS, UNIT_DRAWS, UNKNOWN_DATA, WAITING
+from ....results.answer import BOUNDS, CHOICES, ENDLESS, NUMBERS, TRUTHS, UNIT_DRAWS, UNKNOWN_DATA, WAITING
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
@@ -63,6 +63,7 @@ class Values:
             TRUTHS: reads.have_truths,
             UNIT_DRAWS: is_data and VARIANT.drew_unit,
             BOUNDS: shapes.varies or reads.have_bounds,
+            CHOICES: shapes.may_leave_options,
             WAITING: VARIANT.waits_for_sizes,
             ENDLESS: VARIANT.ended_sizes,
         }

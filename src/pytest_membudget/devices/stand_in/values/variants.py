@@ -7,7 +7,8 @@ same. Variant 2 also has the least sizes in
 place of the largest, large numbers where variant 1 has small ones, the other end of draws between 0 and 1,
 and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for numbers, those by which code finds
 that something is wrong, for the truths that variant 2 leaves, and for those of draws. So is
-``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``).
+``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``), and ``FIRST_OPTIONS``, but for
+options that nothing chooses (``routing``).
 In all but 0 garbage is kept (``host/garbage.py``).
 """
 
@@ -22,6 +23,7 @@ import torch
 from ....results.answer import (
     ALL_TRUTHS,
     EVERYWHERE,
+    FIRST_OPTIONS,
     LATE_WATCHDOG,
     ODD_NUMBERS,
     OTHER_SEEDS,
@@ -69,6 +71,8 @@ class Variant:
         #: the end of single draws of the host: 0 the lower, 1 the upper
         self.draw_end: int | None = None
         self._is_odd = self.has_late_watchdog = self.keeps_garbage = False
+        #: whether all rows choose the first options
+        self.leaves_options = False
         self._steady: frozenset[str] = frozenset()
         #: lines at which truths are turned in each variant
         self._turned: frozenset[str] = frozenset()
@@ -88,6 +92,7 @@ class Variant:
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
         self._is_odd, self.has_late_watchdog = number == ODD_NUMBERS, number == LATE_WATCHDOG
+        self.leaves_options = number == FIRST_OPTIONS
         self._turned = frozenset(line for line in steady if line.startswith(TURNED))
         self._steady = frozenset(steady) - self._turned
         self.keeps_garbage = number > 0
