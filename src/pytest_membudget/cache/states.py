@@ -1,11 +1,11 @@
 """Dependencies of an estimate: states of paths, and whether one has changed."""
 
 import hashlib
-import importlib.machinery
 import json
 import os
 import stat
 from collections.abc import Container, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ MOST_READ_BYTES = 64 * 2**20
 _DIGEST_BYTES = 20
 #: The session's root folder in an entry, so that another checkout finds it.
 _ROOT = "{root}"
-_SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
 #: All that git's commands of ``commands.py`` read: the head, the index and the other files, the references,
 #: the settings, and what is not committed.
@@ -54,8 +53,6 @@ class States:
         self.root = root.rstrip(os.sep)
         self._head = head
         self._digests: dict[tuple[str, tuple[int, ...]], str] = {}
-        #: by folder: the names in it that an import may find, by what they begin with
-        self._modules: dict[tuple[str, tuple[int, ...]], dict[str, list[str]]] = {}
 
     def of(self, kind: str, path: str, made: Container[str] = ()) -> str:
         """The state of ``kind`` of ``path``, a short text; listed without what is ``made``.
@@ -77,7 +74,8 @@ class States:
         if kind == "listing":
             return _listing(path, made)
         if kind == "module":
-            return self._importable(path)
+            spec = PathFinder.find_spec(os.path.basename(path), [os.path.dirname(path)])
+            return "" if spec is None else spec.origin or "namespace"
         if kind == "git":
             return digest_of([run_git(Path(path), *words).text for words in _GIT])
         found = os.stat(path)
@@ -93,17 +91,6 @@ class States:
             is_read = found.st_size <= MOST_READ_BYTES
             self._digests[known] = digest(Path(path).read_bytes()) if is_read else digest_of(_status(found))
         return f"{found.st_mode:o} {self._digests[known]}"
-
-    def _importable(self, path: str) -> str:
-        folder, name = os.path.split(path)
-        known = (folder, _status(os.stat(folder)))
-        if known not in self._modules:
-            modules = self._modules[known] = {}
-            for found in sorted(os.listdir(folder)):
-                stem, dot, _ = found.partition(".")
-                if not dot or found.endswith(_SUFFIXES):
-                    modules.setdefault(stem, []).append(found)
-        return " ".join(self._modules[known].get(name, ()))
 
     def dependencies_of(self, seen: Mapping[str, Any]) -> dict[str, Any]:
         """The dependencies that an ``Observer`` has recorded. Raises ``NotCacheable`` if incomplete."""
