@@ -223,20 +223,17 @@ def test_a_snapshot_is_made_anew(cache_of, tmp_path):
 
 
 def test_another_variable_is_another_estimate_and_one_that_the_session_sets_keeps_none(cache_of, monkeypatch):
-    def counting():
-        return cache_of(variables=lambda variables: {"SIZE": variables.get("SIZE", "")})
-
-    cache = counting()
+    cache = cache_of()
     assert cache.find(REQUEST) is None
     monkeypatch.setenv("SIZE", "1")
     cache.keep(REQUEST, TRACED)
     assert cache.not_cached == {"t.py::test": "the session has changed its environment variables"}
-    assert counting().find(REQUEST) is None
+    assert cache_of().find(REQUEST) is None
 
-    counting().keep(REQUEST, TRACED)
-    assert counting().find(REQUEST) is not None
+    cache_of().keep(REQUEST, TRACED)
+    assert cache_of().find(REQUEST) is not None
     monkeypatch.setenv("SIZE", "2")
-    assert counting().find(REQUEST) is None
+    assert cache_of().find(REQUEST) is None
 
 
 def test_no_value_of_a_variable_is_kept(cache_of, tmp_path, monkeypatch):

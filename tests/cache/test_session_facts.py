@@ -10,15 +10,8 @@ from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.budgets.settings import Settings
 from pytest_membudget.cache import session_facts
-from pytest_membudget.cache.estimates import head_of_base
-from pytest_membudget.cache.session_facts import (
-    IGNORED,
-    counted_options,
-    counted_variables,
-    distributions,
-    edited_files,
-    installation,
-)
+from pytest_membudget.cache.estimates import IGNORED, counted_variables, head_of_base
+from pytest_membudget.cache.session_facts import counted_options, distributions, edited_files, installation
 from pytest_membudget.cache.states import States
 from pytest_membudget.comparison.base.foreign_imports import VARIABLE
 from pytest_membudget.comparison.base.invocation import Invocation

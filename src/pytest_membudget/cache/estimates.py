@@ -11,6 +11,18 @@ from ..results.answer import Answer, Request
 from .states import NotCacheable, States, digest_of
 from .store import Store
 
+#: The variables that do not count: they name the terminal, the job of a CI, the process of pytest, or the
+#: cache. Those that end in ``_`` are beginnings. docs/guide.md#cached-estimates lists them.
+IGNORED = frozenset([
+    "_", "COLORTERM", "COLUMNS", "DISPLAY", "INVOCATION_ID", "JOURNAL_STREAM", "LINES",
+    "MEMBUDGET_FIGURES", "MEMBUDGET_FOREIGN_IMPORTS", "OLDPWD", "PWD", "SHLVL", "PYTEST_CURRENT_TEST",
+    "PYTEST_VERSION", "TERM",
+    "TMUX", "TMUX_PANE", "WINDOWID", "ACTIONS_", "CI_COMMIT_", "CI_JOB_", "CI_PIPELINE_", "CI_RUNNER_",
+    "DBUS_SESSION_", "GITHUB_", "MEMBUDGET_CACHE_", "PYTEST_XDIST_", "RUNNER_", "SSH_", "TERM_", "VSCODE_",
+    "XDG_SESSION_"
+])  # fmt: skip
+_BEGINNINGS = tuple(name for name in IGNORED if name.endswith("_") and name != "_")
+
 
 class EstimateCache:
     """Answers of workers, stored with what they depended on; without snapshots, which are made anew.
@@ -24,18 +36,16 @@ class EstimateCache:
         store: Store,
         root: str,
         facts: Callable[[States], Mapping[str, Any]],
-        variables: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
         *,
         finds: bool = True,
     ) -> None:
-        """``facts``: what all estimates of the session depend on; called once. ``variables``: what counts.
+        """``facts``: what all estimates of the session depend on; called once.
 
         ``finds``: False for ``refresh``, which makes all estimates again and stores them.
         """
         self._store = store
         self._states = States(root, head_of_base(os.environ))
         self._facts = facts
-        self._variables = variables
         self._finds = finds
         self._has_kept = False
         #: why nothing can be stored, as text
@@ -57,7 +67,7 @@ class EstimateCache:
             return
         try:
             key = self._key(request)
-            if self._started_with != self._variables(os.environ):
+            if self._started_with != counted_variables(os.environ):
                 raise NotCacheable("the session has changed its environment variables")
             depends = self._states.dependencies_of(answer.seen)
             kept = replace(answer, seen=None, has_snapshot=False, snapshot_error="")
@@ -75,7 +85,7 @@ class EstimateCache:
 
     @cached_property
     def _started_with(self) -> Mapping[str, str]:
-        return self._variables(os.environ)
+        return counted_variables(os.environ)
 
     @cached_property
     def _session(self) -> str:
@@ -84,6 +94,12 @@ class EstimateCache:
     def _key(self, request: Request) -> str:
         """Values of variables may be secrets, and only this digest is kept."""
         return digest_of([self._session, replace(request, snapshot=None).to_json()], self._states.root)
+
+
+def counted_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """All of ``environment`` but what is documented not to count."""
+    counted = (name for name in environment if name not in IGNORED and not name.startswith(_BEGINNINGS))
+    return {name: environment[name] for name in counted}
 
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:

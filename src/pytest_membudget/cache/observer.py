@@ -3,15 +3,16 @@
 import fcntl
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .audit import CODE, LOOK, START, raise_more_events
+from ..git_command import LOCAL
+from .audit import CODE, LOOK, OF_MACHINE, START, raise_more_events
 from .callers import asking, compiles, is_installations
-from .commands import asks_git, asks_program, words_of
 from .paths import installed_folders, is_below, path_of
 from .states import SPECIAL, States
 
@@ -35,6 +36,15 @@ _TYPE_ONLY = (
 _OF_PROCESSES = "/pymp-"
 #: The functions of ``subprocess`` that start a process, for which it has an event.
 _OF_SUBPROCESS = ("_execute_child", "_posix_spawn")
+#: Of git, those that read what ``States`` asks git for. Of these, what reads more.
+_GIT = (
+    "branch", "config", "describe", "diff", "log", "remote", "rev-list", "rev-parse", "show", "status",
+    "symbolic-ref", "tag",
+)  # fmt: skip
+_READS_MORE = ("--ignored", "--no-index", "--output", "--ext-diff", "--textconv")
+_VERSION = (["--version"], ["-V"], ["-v"], ["version"])
+#: What a shell only splits.
+_PLAIN = re.compile(r"[\w ./:,+@%=-]*")
 
 
 class Observer:
@@ -246,7 +256,7 @@ class Observer:
     def _runs(self, program: Any, given: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
         """A process, followed where its answer depends on the checkout, the program or its absence alone."""
         variables = os.environ if environment is None else environment
-        words = words_of(given)
+        words = _words_of(given)
         if not words:
             self._lost("subprocess.Popen")
             return
@@ -254,9 +264,9 @@ class Observer:
         searched = [""] if os.sep in words[0] else os.get_exec_path(dict(variables))
         places = [path_of(os.path.join(folder or "", path, words[0])) for path in searched]
         is_there = is_shells or any(place is not None and os.path.exists(place) for place in places)
-        if asks_git(words, variables):
+        if _asks_git(words, variables):
             self._see("git", _folder_of(folder), by_all=True)
-        elif is_there and not (asks_program(words) or compiles()):
+        elif is_there and not (_asks_program(words) or compiles()):
             self._lost("subprocess.Popen")
         for place in places:
             self._see("state", place, by_all=True)
@@ -264,3 +274,23 @@ class Observer:
 
 def _folder_of(given: Any) -> str | None:
     return path_of(os.curdir if given is None else given)
+
+
+def _words_of(given: Any) -> list[str]:
+    """The words of the command ``given`` to ``subprocess``; empty if a shell does more than split them."""
+    words: list[str] = list(map(os.fsdecode, [given] if isinstance(given, (str, bytes)) else given))
+    if len(words) == 3 and words[:2] == ["/bin/sh", "-c"]:
+        return words[2].split() if _PLAIN.fullmatch(words[2]) else []
+    return words
+
+
+def _asks_git(words: Sequence[str], environment: Mapping[Any, Any]) -> bool:
+    """Whether it asks git for what it knows of the checkout that it runs in."""
+    if os.path.basename(words[0]) != "git" or len(words) < 2 or words[1] not in _GIT:
+        return False
+    return not any(word.startswith(_READS_MORE) for word in words) and not set(LOCAL) & set(environment)
+
+
+def _asks_program(words: Sequence[str]) -> bool:
+    """Whether its answer depends on the program and on the machine alone."""
+    return os.path.basename(words[0]) in OF_MACHINE or list(words[1:]) in _VERSION

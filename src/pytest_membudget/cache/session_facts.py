@@ -18,17 +18,6 @@ from .paths import PACKAGE
 from .states import States
 from .store import Store, cache_folder, most_bytes
 
-#: The variables that do not count: they name the terminal, the job of a CI, the process of pytest, or the
-#: cache. Those that end in ``_`` are beginnings. docs/guide.md#cached-estimates lists them.
-IGNORED = frozenset([
-    "_", "COLORTERM", "COLUMNS", "DISPLAY", "INVOCATION_ID", "JOURNAL_STREAM", "LINES",
-    "MEMBUDGET_FIGURES", "MEMBUDGET_FOREIGN_IMPORTS", "OLDPWD", "PWD", "SHLVL", "PYTEST_CURRENT_TEST",
-    "PYTEST_VERSION", "TERM",
-    "TMUX", "TMUX_PANE", "WINDOWID", "ACTIONS_", "CI_COMMIT_", "CI_JOB_", "CI_PIPELINE_", "CI_RUNNER_",
-    "DBUS_SESSION_", "GITHUB_", "MEMBUDGET_CACHE_", "PYTEST_XDIST_", "RUNNER_", "SSH_", "TERM_", "VSCODE_",
-    "XDG_SESSION_"
-])  # fmt: skip
-_BEGINNINGS = tuple(name for name in IGNORED if name.endswith("_") and name != "_")
 #: Files that identify an installed distribution and its origin; and what leads to code elsewhere.
 _SAYING = ("", "RECORD", "METADATA", "PKG-INFO", "direct_url.json", "entry_points.txt")
 _INSTALLED = (".dist-info", ".egg-info", ".pth", ".egg-link")
@@ -73,15 +62,15 @@ def cache_of(
         return {
             **installation(import_path, states),
             "options": counted_options(vars(config.option)),
-            "settings": counted_settings(settings),
+            "settings": {
+                one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in _JUDGING
+            },
             "ini": [config.inipath, config.inipath and load_config_dict_from_file(config.inipath)],
             "session": [device, folder, files, sorted(os.path.join(folder, path) for path in arguments)],
         }
 
     store = Store(cache_folder(os.environ), most_bytes(os.environ))
-    return EstimateCache(
-        store, str(config.rootpath), facts, counted_variables, finds=settings.cache != REFRESH
-    )
+    return EstimateCache(store, str(config.rootpath), facts, finds=settings.cache != REFRESH)
 
 
 def installation(import_path: Sequence[str], states: States) -> dict[str, Any]:
@@ -94,18 +83,6 @@ def installation(import_path: Sequence[str], states: States) -> dict[str, Any]:
         "path": path,
         "files": {file: states.of("state", file) for file in files},
     }
-
-
-def counted_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """All of ``environment`` but what is documented not to count."""
-    counted = (name for name in environment if name not in IGNORED and not name.startswith(_BEGINNINGS))
-    return {name: environment[name] for name in counted}
-
-
-def counted_settings(settings: Settings) -> dict[str, Any]:
-    """Our settings that may change a figure."""
-    names = (field.name for field in fields(settings))
-    return {name: getattr(settings, name) for name in names if name not in _JUDGING}
 
 
 def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
