@@ -225,6 +225,9 @@ BY_ONE = {
         "numpy.random.rand() < 0.02", "numpy.random.random() > 0.98", "numpy.random.uniform(0, 1) < 0.02",
         "numpy.random.rand(1) < 0.02", "numpy.random.randint(0, 100) == 99", "numpy.random.choice(100) == 99",
         "torch.rand(1) < 0.02", "torch.rand([]) > 0.98", "torch.randint(100, (1,)).item() == 99",
+        "random.getrandbits(7) == 0", "random.choices([7, 99], weights=[99, 1])[0] == 99",
+        "random.sample(range(100), 1) == [0]", "numpy.random.choice(2, p=[0.98, 0.02])",
+        "numpy.random.choice(['a', 'b'], 1, p=[0.98, 0.02])[0] == 'b'", "numpy.random.binomial(1, 0.02)",
         "torch.empty(1).bernoulli_(0.02).item()", "torch.empty(1).uniform_(0, 1) > 0.98",
     ))
 } | {
@@ -269,6 +272,11 @@ AGREED = {
     "a_draw_that_is_refused": (
         8,
         "take(8)\nif not 1e-3 < random.random() < 0.999:\n    raise ValueError\nrandom.random()",
+    ),
+    "draws_that_have_no_share": (
+        8,
+        "take(8)\nif random.choices([7, 99], [1, 0]) == [99] or numpy.random.choice(2, p=[1.0, 0.0]):\n"
+        "    take(256)\nlen([take(1) for _ in random.choices(range(9), k=4)])",
     ),
     "draws_of_a_recipe": (
         8,

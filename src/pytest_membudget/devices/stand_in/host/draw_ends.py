@@ -10,7 +10,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from types import FrameType
 from typing import Any, Final
 
@@ -106,28 +106,28 @@ class _Seeding(_Followed):
 
 
 class _Drawing(_Followed):
-    def __init__(
-        self, ends: DrawEnds, generator: str, function: Any, ends_of: Callable[..., Ends | None]
-    ) -> None:
+    def __init__(self, ends: DrawEnds, generator: str, function: Any, ends_of: Callable[..., Ends]) -> None:
         super().__init__(ends, generator, function)
         self._ends_of = ends_of
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         drawn = self._function(*args, **kwargs)
-        if getattr(drawn, "size", 1) != 1 or kwargs.get("p") is not None:
+        size = len(drawn) if self._ends_of is _of_list else getattr(drawn, "size", 1)
+        if size != 1:
             return drawn
         return self._ends.of_call(
             self._generator, drawn, lambda: _as_drawn(drawn, self._ends_of(*args, **kwargs))
         )
 
 
-def _as_drawn(drawn: Any, ends: Ends | None) -> Ends:
+def _as_drawn(drawn: Any, ends: Ends) -> Ends:
     """``ends`` in the form of NumPy's, or of Python's."""
-    if ends is None:
-        return drawn, drawn
     low, high = ends
     if getattr(drawn, "shape", None):
-        return (drawn * 0 + low).astype(drawn.dtype), (drawn * 0 + high).astype(drawn.dtype)
+        made = drawn.copy(), drawn.copy()
+        made[0].fill(low)
+        made[1].fill(high)
+        return made
     kind: Any = type(drawn)
     return (kind(low), kind(high)) if isinstance(drawn, Real) else ends
 
@@ -171,11 +171,23 @@ def _of_options(seq: Any) -> Ends:
     return seq[0], seq[-1]
 
 
-def _of_choice(a: Any, *_more: Any, **_kwargs: Any) -> Ends | None:
-    """NumPy's, which has sizes and shares too."""
-    if isinstance(a, int):
-        return 0, a - 1
-    return _of_options(a) if not _more or _more == (None,) else None
+def _of_list(population: Any, weights: Any = None, *_more: Any, **kwargs: Any) -> Ends:
+    """Of a list with one of ``population``; ``random.sample`` has a number in place of weights."""
+    weights = kwargs.get("weights", weights)
+    least, most = _of_choice(population, p=weights if isinstance(weights, Sequence) else None)
+    return [least], [most]
+
+
+def _of_choice(a: Any, _size: Any = None, _replace: bool = True, p: Any = None, **_kwargs: Any) -> Ends:
+    """NumPy's, which may have shares."""
+    options = range(a) if isinstance(a, Integral) else a
+    return _of_options(
+        options if p is None else [one for one, share in zip(options, p, strict=True) if share]
+    )
+
+
+def _of_binomial(n: Any, p: Any, *_more: Any, **_kwargs: Any) -> Ends:
+    return 0 if p < 1 else n, n if p > 0 else 0
 
 
 _OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
@@ -184,12 +196,16 @@ _OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "randint": _whole,
     "randrange": _of_range,
     "choice": _of_options,
+    "getrandbits": lambda k: (0, 2**k - 1),
+    "choices": _of_list,
+    "sample": _of_list,
 }
 _OF_NUMPY: Final[dict[str, Callable[..., Any]]] = {
     **dict.fromkeys(("rand", "random", "random_sample", "ranf", "sample"), _unit),
     "uniform": _within,
     "randint": _whole_below,
     "choice": _of_choice,
+    "binomial": _of_binomial,
 }
 
 
