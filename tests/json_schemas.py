@@ -23,8 +23,7 @@ from pytest_membudget.gate import lock_file
 from pytest_membudget.json_object import PLAIN, Word
 from pytest_membudget.reporting.document import SCHEMA_VERSION, Document
 from pytest_membudget.results.comparison import LockEntry
-from pytest_membudget.scenarios.parts import GRID
-from pytest_membudget.scenarios.schema import BUDGET, NOT_IN_DEFAULTS, SCRIPT
+from pytest_membudget.scenarios.schema import BUDGET, GRID, NOT_IN_DEFAULTS, SCRIPT
 from pytest_membudget.user_input.fields import Field, Table, fields_of
 from pytest_membudget.user_input.kinds import Value
 

@@ -8,7 +8,7 @@ import pytest
 from pytest_membudget.budgets.budget import ARGUMENTS
 from pytest_membudget.recipes.known import READS, TORCH_NAMES
 from pytest_membudget.scenarios import job as jobs
-from pytest_membudget.scenarios import parts, schema
+from pytest_membudget.scenarios import schema
 from pytest_membudget.scenarios.job import OPTIMIZERS
 from pytest_membudget.scenarios.schema import SCRIPT
 from tests.json_schemas import scenario_schema
@@ -26,13 +26,13 @@ ELSEWHERE = {
     },
 }
 TABLES = [
-    (jobs.Optimizer, parts.OPTIMIZER),
-    (jobs.Precision, parts.PRECISION),
-    (jobs.Checkpointing, parts.CHECKPOINTING),
-    (jobs.Loss, parts.LOSS),
-    (jobs.DataParallel, parts.DATA_PARALLEL),
-    (jobs.Generation, parts.GENERATE),
-    (jobs.Adapter, parts.METHOD),
+    (jobs.Optimizer, schema.OPTIMIZER),
+    (jobs.Precision, schema.PRECISION),
+    (jobs.Checkpointing, schema.CHECKPOINTING),
+    (jobs.Loss, schema.LOSS),
+    (jobs.DataParallel, schema.DATA_PARALLEL),
+    (jobs.Generation, schema.GENERATE),
+    (jobs.Adapter, schema.METHOD),
     (jobs.Degrees, schema.SCENARIO),
     (jobs.Job, schema.SCENARIO),
 ]

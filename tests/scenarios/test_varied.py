@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_membudget.scenarios.grid import with_value
 from pytest_membudget.scenarios.reading import read_entries
-from pytest_membudget.scenarios.varied import with_value
 
 FILE = """
 budgets:

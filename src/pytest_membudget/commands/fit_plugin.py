@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _at_points(item: EntryItem, varied: Variation) -> Iterator[pytest.Item]:
     """The entry with each of the values, on each of the cards."""
-    from ..scenarios.varied import with_value
+    from ..scenarios.grid import with_value
 
     name, _, variant = item.name.removesuffix("]").partition("[")
     if varied.variant not in ("", variant) or item.parent is None:

@@ -1,15 +1,16 @@
-"""Expands the grid of an entry: one scenario for each point, with an id that ``-k`` can select."""
+"""An entry with other values of its fields: at each point of its grid, or one value on another card."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
+from ..budgets.budget import ARGUMENTS
 from ..user_input.fields import Table, unknown_field
 from ..user_input.kinds import TABLE, Composed, Value
-from ..user_input.nodes import Mistakes, Node
-from .parts import GRID
+from ..user_input.nodes import UNREADABLE, Mistakes, Node
 from .reading import Entry, over
-from .schema import NOT_IN_A_GRID
+from .schema import GRID, NOT_IN_A_GRID, SCRIPT
 
 #: Most tests of one grid; more are a mistake.
 _MOST = 10_000
@@ -138,3 +139,40 @@ def _word(node: Node) -> str:
     if "/" in text or text.endswith(".json"):  # a path
         text = text.rstrip("/").rpartition("/")[2].removesuffix(".json")
     return text.replace("::", ":").replace("[", "(").replace("]", ")")
+
+
+def with_value(entry: Entry, name: str, value: int, gpu: str) -> Entry:
+    """``entry`` with ``value`` for ``name``, and for its budget what the card ``gpu`` can hold.
+
+    ``name``: the path of a field, as in a grid, or an argument of the script, as ``--batch_size``. What
+    cannot be varied is one of its mistakes.
+    """
+    limits = ARGUMENTS.by_name.keys() - {"gpus"}  # which says what is run, and not how much it may take
+    fields = {key: node for key, node in entry.fields.items() if key not in limits}
+    fields["gpu"] = replace(entry.node, value=gpu, written=gpu)
+    new, mistakes = replace(entry.node, value=value, written=str(value)), Mistakes()
+    if name.startswith("-"):
+        fields["script"] = _with_argument(entry, name, new, mistakes)
+    elif what := unvariable(name, entry.table):
+        mistakes.add(entry.node, what)
+    else:
+        node = put(entry.table, Node(fields, entry.node.file, entry.node.line), name.split("."), new)
+        fields = dict(entry.table.opened(node) or {})
+    return replace(entry, fields=fields, mistakes=(*entry.mistakes, *mistakes.lines))
+
+
+def _with_argument(entry: Entry, name: str, new: Node, mistakes: Mistakes) -> Node:
+    """The script of ``entry`` with ``new`` after ``name``, or after ``name=``."""
+    script = entry.fields.get("script", entry.node)
+    words = SCRIPT.by_name["script"].kind.read(script, "script", Mistakes()) if entry.table is SCRIPT else ()
+    if words is UNREADABLE:  # which the entry's own mistakes say
+        words = ()
+    starts = f"{name}="
+    if name not in words[:-1] and not any(word.startswith(starts) for word in words):
+        mistakes.add(script, f"script: {script.text}: write {name} with a value in it, to vary it")
+    changed = (
+        f"{starts}{new.value}" if word.startswith(starts) else str(new.value) if before == name else word
+        for before, word in zip(("", *words), words, strict=False)
+    )
+    text = shlex.join(changed)
+    return replace(script, value=text, written=text)

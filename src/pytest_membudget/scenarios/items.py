@@ -16,6 +16,7 @@ from ..names import MARKER, WORKER
 
 if TYPE_CHECKING:
     from .job import Job
+    from .jobs import Scenario
     from .reading import Entry
 
 
@@ -51,7 +52,7 @@ class ScenarioFile(pytest.File):
 
 
 class EntryItem(pytest.Item):
-    """One entry at one point of its grid."""
+    """One entry at one point of its grid; in a worker the program that it is run as."""
 
     def __init__(self, *, entry: Entry, **rest: Any) -> None:
         super().__init__(**rest)
@@ -60,6 +61,16 @@ class EntryItem(pytest.Item):
 
     def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
         """The ``MarkedTest`` of this item; ``defaults`` are those of the settings."""
+        try:
+            return self._read(defaults)
+        except UsageMistake as error:
+            return MarkedTest(**self._ids, budget=None, mistake=str(error))
+
+    def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
+        raise NotImplementedError
+
+    def program(self) -> Program | None:
+        """What is run; None where formulas compute it. Raises ``UsageMistake``."""
         raise NotImplementedError
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
@@ -72,10 +83,6 @@ class EntryItem(pytest.Item):
         ids = {"nodeid": nodeid_of(self), "key": key_of(self), "path": str(self.path)}
         return {**ids, "file": self.parent.shown, "line": self.entry.node.line}
 
-
-class ProgramItem(EntryItem):
-    """A program that a worker runs."""
-
     def runtest(self) -> None:
         """Run the program; outside of a worker nothing runs."""
         if not self.config.pluginmanager.hasplugin(WORKER):
@@ -86,55 +93,43 @@ class ProgramItem(EntryItem):
         assert program is not None, "a worker runs programs alone"
         run_program(program)
 
-    def program(self) -> Program | None:
-        """What is run; None where formulas compute it. Raises ``UsageMistake``."""
-        raise NotImplementedError
 
-
-class ScenarioItem(ProgramItem):
+class ScenarioItem(EntryItem):
     """A job that a recipe runs, or formulas compute."""
 
-    def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
-        """See ``EntryItem``."""
+    def _scenario(self, defaults: Mapping[str, Any]) -> Scenario:
         from .jobs import read_scenario
 
-        try:
-            scenario = read_scenario(self.entry, self.path.parent, defaults)
-        except UsageMistake as error:
-            return MarkedTest(**self._ids, budget=None, mistake=str(error))
+        return read_scenario(self.entry, self.path.parent, defaults)
+
+    def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
+        scenario = self._scenario(defaults)
         if scenario.program is None:
             return ScenarioTest(**self._ids, budget=scenario.budget, has_body=False, job=scenario.job)
         return MarkedTest(**self._ids, budget=scenario.budget, program=scenario.program)
 
     def program(self) -> Program | None:
-        """See ``ProgramItem``."""
-        from .jobs import read_scenario
-
-        return read_scenario(self.entry, self.path.parent, {}).program
+        """See ``EntryItem``."""
+        return self._scenario({}).program
 
     def what_now(self, limit_bytes: int, figure_bytes: int) -> str:
         """What would bring it from ``figure_bytes``, run or by formulas, to its limit: by formulas."""
         from ..formulas.changes import what_now
-        from .jobs import read_scenario
 
-        return what_now(read_scenario(self.entry, self.path.parent, {}).job, limit_bytes, figure_bytes)
+        return what_now(self._scenario({}).job, limit_bytes, figure_bytes)
 
 
-class ScriptItem(ProgramItem):
+class ScriptItem(EntryItem):
     """A program of the user's."""
 
-    def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
-        """See ``EntryItem``."""
+    def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
         from .scripts import read_limits
 
-        try:
-            program, budget = self.program(), read_limits(self.entry, defaults)
-        except UsageMistake as error:
-            return MarkedTest(**self._ids, budget=None, mistake=str(error))
+        program, budget = self.program(), read_limits(self.entry, defaults)
         return MarkedTest(**self._ids, budget=budget, program=program, names_gpus="gpus" in self.entry.fields)
 
     def program(self) -> Program:
-        """See ``ProgramItem``."""
+        """See ``EntryItem``."""
         from .scripts import read_program
 
         return read_program(self.entry, self.path.parent)

@@ -9,8 +9,7 @@ from ..errors import UsageMistake
 from ..user_input.fields import Table, unknown_field
 from ..user_input.files import read_yaml
 from ..user_input.nodes import Mistakes, Node, nearest
-from .parts import GRID
-from .schema import BUDGET, NOT_IN_DEFAULTS, SCENARIO, SCRIPT
+from .schema import BUDGET, GRID, NOT_IN_DEFAULTS, SCENARIO, SCRIPT
 
 _KEYS = ("defaults", "budgets")
 _EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {config: llama3-8b.json}}]"

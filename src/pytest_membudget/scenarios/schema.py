@@ -10,10 +10,79 @@ from typing import Any, Final
 
 from ..budgets.budget import ARGUMENTS
 from ..user_input.fields import Field, Table, fields_of
-from ..user_input.kinds import is_text, list_of, parsed, text, whole
-from . import parts
-from .job import Degrees, Job
-from .parts import GRID, NAME
+from ..user_input.kinds import TABLE, choice, is_text, list_of, parsed, text, text_or_table, whole
+from .job import (
+    NUMBER_TYPE,
+    Adapter,
+    Checkpointing,
+    DataParallel,
+    Degrees,
+    Generation,
+    Job,
+    Loss,
+    Optimizer,
+    Precision,
+)
+
+NAME: Final = Field(
+    "name", text("llama3-8b"), "What the test is called; each name once a file.", required=True
+)
+GRID: Final = Field(
+    "grid",
+    TABLE,
+    "A test for each combination: lists of values by field, as `micro_batch: [1, 2, 4]`, "
+    "`optimizer.implementation: [foreach, fused]`; several that go together: "
+    "`micro_batch, gib: [[1, 40], [2, 60]]`.",
+)
+
+_MODEL_SOURCES: Final = (
+    Field(
+        "config",
+        text_or_table("configs/llama-3-8b.json"),
+        "A Hugging Face `config.json`: its (or its folder's) path from this file, or its content.",
+    ),
+    Field(
+        "megatron",
+        TABLE,
+        "Megatron-LM's arguments as a table, as `{num-layers: 32, hidden-size: 4096, ...}`.",
+    ),
+    Field(
+        "torchtitan",
+        text("8B"),
+        "A flavor of torchtitan's Llama 3, as `8B`, or of another of its models, as `deepseek_v3/671B`.",
+    ),
+    Field(
+        "shape",
+        TABLE,
+        "The shape of a Llama, as `{hidden: 4096, layers: 32, heads: 32, kv_heads: 8, intermediate: 14336, "
+        "vocab: 128256}`, and `tied: true`.",
+    ),
+)
+
+MODEL: Final = Table(
+    _MODEL_SOURCES, main="config", one_of=tuple(source.name for source in _MODEL_SOURCES), is_whole=True
+)
+_OF_TEACHER: Final = Field("type", NUMBER_TYPE, "Number type of its parameters.", "the compute type")
+TEACHER: Final = replace(MODEL, fields=(*_MODEL_SOURCES, _OF_TEACHER))
+
+METHOD: Final = Table(
+    (
+        Field(
+            "kind",
+            choice(("full", "lora", "qlora", "dora")),
+            "`full`: every parameter. `lora`, `dora`: adapters on a frozen base; `qlora`: a quantised one.",
+            required=True,
+        ),
+        *fields_of(Adapter),
+    ),
+    main="kind",
+)
+OPTIMIZER: Final = Table(fields_of(Optimizer), main="name")
+PRECISION: Final = Table(fields_of(Precision), main="parameters")
+CHECKPOINTING: Final = Table(fields_of(Checkpointing), main="mode")
+LOSS: Final = Table(fields_of(Loss), main="kind")
+DATA_PARALLEL: Final = Table(fields_of(DataParallel), main="kind")
+GENERATE: Final = Table(fields_of(Generation))
 
 _OF_JOB: Final = {one.name: one for one in fields_of(Job)}
 
@@ -50,28 +119,28 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         *_shared("host_gib", "held_gib", "metric", "components", "max_growth"),
     ),
     "The model": (
-        Field("model", parts.MODEL, "The model: exactly one of its fields.", required=True),
-        Field("teacher", parts.TEACHER, "A frozen model to distil from, as `model`."),
+        Field("model", MODEL, "The model: exactly one of its fields.", required=True),
+        Field("teacher", TEACHER, "A frozen model to distil from, as `model`."),
         _OF_JOB["implementation"],
         _OF_JOB["attention"],
     ),
     "The step": (
-        Field("method", parts.METHOD, "What is trained.", "full"),
-        Field("optimizer", parts.OPTIMIZER, "How parameters are updated.", "adamw"),
-        Field("precision", parts.PRECISION, "Number types.", "bf16"),
-        Field("checkpointing", parts.CHECKPOINTING, "What is recomputed in backward.", "none"),
+        Field("method", METHOD, "What is trained.", "full"),
+        Field("optimizer", OPTIMIZER, "How parameters are updated.", "adamw"),
+        Field("precision", PRECISION, "Number types.", "bf16"),
+        Field("checkpointing", CHECKPOINTING, "What is recomputed in backward.", "none"),
         _OF_JOB["micro_batch"],
         _OF_JOB["sequence"],
         _OF_JOB["accumulation"],
-        Field("loss", parts.LOSS, "The head's logits and the loss.", "full"),
+        Field("loss", LOSS, "The head's logits and the loss.", "full"),
         _OF_JOB["offload"],
         _OF_JOB["compiled"],
         _ENVIRONMENT,
-        Field("generate", parts.GENERATE, "Inference in place of training."),
+        Field("generate", GENERATE, "Inference in place of training."),
     ),
     "The GPUs": (
         *fields_of(Degrees, example=8),
-        Field("data_parallel", parts.DATA_PARALLEL, "What data-parallel ranks share out.", "fsdp2"),
+        Field("data_parallel", DATA_PARALLEL, "What data-parallel ranks share out.", "fsdp2"),
     ),
 }
 
