@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from pytest_membudget.allocator.block_map import UNDOING
+from pytest_membudget.allocator.block_map import UNDOING, start_of
 from pytest_membudget.allocator.history import ACTIVE_ALLOCATED, INACTIVE
-from pytest_membudget.allocator.starting import start_of
 
 
 @dataclass

@@ -7,7 +7,7 @@ the large one those over 1 MiB.
 
 import pytest
 
-from pytest_membudget.allocator.block_map import BlockMap
+from pytest_membudget.allocator.block_map import BlockMap, start_of
 from pytest_membudget.allocator.history import (
     ACTIVE_ALLOCATED,
     ACTIVE_PENDING_FREE,
@@ -18,7 +18,6 @@ from pytest_membudget.allocator.history import (
     HistoryEvent,
     SegmentState,
 )
-from pytest_membudget.allocator.starting import start_of
 from pytest_membudget.units import MIB
 
 

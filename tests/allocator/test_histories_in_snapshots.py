@@ -2,8 +2,7 @@
 
 import pytest
 
-from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent
-from pytest_membudget.allocator.snapshots import history_in
+from pytest_membudget.allocator.history import AllocatorSettings, DeviceHistory, HistoryEvent, history_in
 
 MIB = 2**20
 FRAMES = [{"filename": "/home/u/repo/model.py", "line": 12, "name": "forward"}]

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from pytest_membudget.allocator.snapshots import history_in
+from pytest_membudget.allocator.history import history_in
 from pytest_membudget.units import GIB, MIB
 from tests.allocator.played import last_blocks, play
 

@@ -1,4 +1,4 @@
-"""Allocator histories: what ``torch.cuda.memory._record_memory_history`` keeps.
+"""Allocator histories: what ``torch.cuda.memory._record_memory_history`` keeps, and ``_snapshot`` gives.
 
 A history is the events of a device, oldest first, and its segments after the last one. In the events
 ``alloc`` and ``free_*`` carry the size that was requested, ``segment_*`` the real one. A block counts as
@@ -93,3 +93,36 @@ class DeviceHistory:
             some = [*group]
             found.update(repr(sorted(some) if is_freed else some).encode())
         return found.hexdigest()
+
+
+def history_in(content: Mapping[str, Any], device: int) -> DeviceHistory:
+    """The history of ``device`` in a snapshot; without events where none was recorded."""
+    segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
+    events = tuple(map(_event, content["device_traces"][device]))
+    return DeviceHistory(events, segments, _settings(content, segments))
+
+
+def _event(entry: Mapping[str, Any]) -> HistoryEvent:
+    address = entry["device_free"] if entry["action"] == "oom" else entry["addr"]
+    text = str(entry.get("user_metadata", ""))
+    return HistoryEvent(str(entry["action"]), address, entry["size"], text, entry.get("frames") or ())
+
+
+def _segment(entry: Mapping[str, Any]) -> SegmentState:
+    blocks = tuple(
+        BlockState(block["address"], block["size"], block["requested_size"], str(block["state"]))
+        for block in entry["blocks"]
+    )
+    return SegmentState(entry["address"], entry["total_size"], bool(entry["is_expandable"]), blocks)
+
+
+def _settings(content: Mapping[str, Any], segments: Sequence[SegmentState]) -> AllocatorSettings:
+    written = content.get("allocator_settings") or {}
+    divisions = tuple((written.get("roundup_power2_divisions") or {}).values())
+    limit = written.get("max_split_size", -1)
+    return AllocatorSettings(
+        expandable_segments=bool(written.get("expandable_segments"))
+        or any(segment.is_expandable for segment in segments),
+        roundup_power2_divisions=divisions if max(divisions, default=0) > 1 else (),
+        max_split_size_bytes=limit if 0 < limit < 2**62 else None,
+    )

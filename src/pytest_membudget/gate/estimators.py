@@ -20,9 +20,9 @@ from ..names import OFF, REFRESH
 from ..results.estimator import Estimator
 from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
-from ..worker.client.early import EarlyWorker
 from ..worker.client.order import Collected, Order, worker_import_path
 from ..worker.client.template import Template
+from ..worker.client.worker import EarlyWorker
 from ..worker.protocol import CUDA
 
 if TYPE_CHECKING:

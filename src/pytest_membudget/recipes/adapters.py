@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..scenarios.job import Adapter
-from .parts import Build, Decoder
+from .program import Build, Decoder
 
 
 def adapted(decoder: Decoder, adapter: Adapter) -> Decoder:

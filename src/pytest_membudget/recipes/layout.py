@@ -13,8 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 from ..scenarios.job import Checkpointing, Job
-from .parts import Build, Decoder
-from .program import TYPES
+from .program import TYPES, Build, Decoder
 
 _ATEN = torch.ops.aten
 #: Whose results stay: products and attention, as torchtitan's list (``_op_sac_save_list``,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..formulas.decoder import Shape
-from .parts import Decoder
+from .program import Decoder
 from .tensor_plans import llama_plan
 
 #: Llama 3's (arXiv:2407.21783, table 3).

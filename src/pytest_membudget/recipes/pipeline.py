@@ -14,12 +14,11 @@ from torch.distributed.pipelining import (
 
 from ..formulas.decoder import Shape
 from ..scenarios.job import Job
+from .known import shape_of
 from .layout import built, laid_out, shared_out
 from .llama import Llama, next_token_loss
 from .optimizers import optimizer_class
-from .parts import Decoder
-from .program import STEPS, TYPES
-from .shape import shape_of
+from .program import STEPS, TYPES, Decoder
 
 
 def train_stages(job: Job, mesh: DeviceMesh) -> None:

@@ -5,12 +5,11 @@ from typing import Any
 import torch
 
 from ..scenarios.job import Generation, Job, Model
+from .known import shape_of
 from .llama import Cache, Llama
-from .parts import Decoder
 from .pipeline import train_stages
-from .program import STATIC_TOKENS, TYPES, begin
+from .program import STATIC_TOKENS, TYPES, Decoder, begin
 from .running import run, run_program
-from .shape import shape_of
 
 
 def decoder_of(job: Job, model: Model, number_type: torch.dtype) -> Decoder:

@@ -1,10 +1,14 @@
-"""What every recipe begins with: its job, this rank's GPU, and its place in the layout."""
+"""What every recipe begins with: its job, this rank's place in the layout, and its model's parts."""
 
 import json
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from ..scenarios.job import Degrees, Job
@@ -48,3 +52,25 @@ def tokens_of(job: Job) -> torch.Tensor:
     """A rank's micro-batch: numbers of tokens."""
     sequence = job.sequence // job.degrees.context_parallel_degree
     return torch.zeros(job.micro_batch, sequence, dtype=torch.int64, device="cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A causal language model, and the parts of it that a layout treats one by one."""
+
+    model: nn.Module
+    layers: nn.ModuleList
+    hidden: Callable[[Tensor], Tensor]
+    """The states that the head is given, of tokens."""
+    logits: Callable[[Tensor], Tensor]
+    loss: Callable[[Tensor], Tensor]
+    """The loss of tokens, as the library computes it."""
+    head: nn.Linear
+    recompute_layers: Callable[[], None]
+    """Makes backward compute each layer again, by the library's own switch."""
+    tensor_plan: Callable[[bool], dict[str, Any]]
+    """torch's parallel styles by module; the argument: sequence parallel too."""
+
+
+#: Makes a decoder whose parameters are of a type, where ``torch.device`` says.
+Build = Callable[[], Decoder]

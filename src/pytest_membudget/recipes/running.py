@@ -14,8 +14,7 @@ from ..scenarios.job import Generation, Job, Loss, Model
 from ..steps import forward_kl, linear_cross_entropy, optimizer_in_backward
 from .layout import built, laid_out, shared_out
 from .optimizers import optimizer_class
-from .parts import Decoder
-from .program import MICRO_BATCHES, STEPS, TYPES, begin, job_of_program, tokens_of
+from .program import MICRO_BATCHES, STEPS, TYPES, Decoder, begin, job_of_program, tokens_of
 
 #: Makes a decoder of a model, its parameters of a type, where ``torch.device`` says.
 MakeDecoder = Callable[[Job, Model, torch.dtype], Decoder]

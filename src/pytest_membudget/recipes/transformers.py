@@ -9,8 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Stat
 
 from ..assumptions import assume
 from ..scenarios.job import Generation, Job, Model
-from .parts import Decoder
-from .program import STATIC_TOKENS, TYPES
+from .program import STATIC_TOKENS, TYPES, Decoder
 from .running import run, run_program
 from .tensor_plans import hugging_face_plan
 

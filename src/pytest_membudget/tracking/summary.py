@@ -12,8 +12,7 @@ from ..caveats import HOW, Caveat
 from ..memory_report import HeldMemory, Holder, MemoryReport, PhasePeak, module_pattern
 from ..units import MIB
 from .cached import Cached
-from .held import Moment
-from .ledger import HostLedger, Ledger, Peak
+from .ledger import HostLedger, Ledger, Moment, Peak
 from .record import Record
 from .running_code.source import shown_path
 from .timeline import Lives

@@ -6,7 +6,7 @@ Each body ends with the allocator's own counters; every kind of pool, segment an
 import pytest
 import torch
 
-from pytest_membudget.allocator.snapshots import history_in
+from pytest_membudget.allocator.history import history_in
 from tests.allocator.played import last_blocks, play
 
 MIB = 2**20

@@ -12,8 +12,7 @@ import torch
 from torch import nn
 from torch.cuda.memory import memory_stats_as_nested_dict
 
-from ...tracking.held import StepKind
-from ...tracking.ledger import Ledger
+from ...tracking.ledger import Ledger, StepKind
 from ...tracking.record import Phase, Record
 from ...tracking.roles.computed import NO_GRAPH_TASK, Note
 from ...tracking.roles.role_book import RoleBook

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from ... import components
-from ...allocator.block_map import UNDOING
+from ...allocator.block_map import UNDOING, Start, start_of
 from ...allocator.history import ACTIVE_ALLOCATED, DeviceHistory, HistoryEvent
-from ...allocator.starting import Start, start_of
 from ...tracking.cached import UNKNOWN
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record

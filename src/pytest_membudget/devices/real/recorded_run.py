@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from ...allocator.history import DeviceHistory, Frames
-from ...allocator.snapshots import history_in
+from ...allocator.history import DeviceHistory, Frames, history_in
 from ...tracking.ledger import Ledger
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source

@@ -1,12 +1,13 @@
-"""SourceFinder: the line of the user's code that is running."""
+"""SourceFinder: the line of the user's code that is running, and what is around it."""
 
+import ast
 import os
 import re
 import sys
 import sysconfig
 from collections.abc import Iterable
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: Installed packages are below one of these folders, also in a virtual environment inside a checkout.
 PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -124,3 +125,15 @@ def shown_path(filename: str, root: str) -> str:
             return tail.replace(os.sep, "/")
     relative = os.path.relpath(filename, root)
     return (filename if relative.startswith("..") else relative).replace(os.sep, "/")
+
+
+def innermost(tree: ast.AST, line: int, kinds: tuple[type[ast.AST], ...], *, simple: bool = False) -> Any:
+    """The innermost node of ``kinds`` around ``line``, or None; ``simple``: of those without a body."""
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+        and not (simple and hasattr(node, "body"))
+        and getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0)
+    ]
+    return max(around, key=lambda node: getattr(node, "lineno", 0), default=None)

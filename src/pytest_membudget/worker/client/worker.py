@@ -1,10 +1,14 @@
-"""Worker: one process that answers requests, from its start to its end."""
+"""Worker: one process that answers requests, from its start to its end; one may start early."""
 
 import itertools
+import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from ...errors import WorkerFailure
 from ...results.answer import Answer, Request
@@ -12,7 +16,7 @@ from ..processes import WORKER_MODULE, Process, end_process, end_text, start_pro
 from ..protocol import FAILED, RUNNING, Channel, Message, Task
 from ..time_limit import Watch
 from .order import Order, worker_environment, worker_import_path
-from .template import Asked
+from .template import Asked, Template
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
@@ -146,3 +150,45 @@ class Worker:
 
     def _lost(self, what: str) -> WorkerFailure:
         return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)
+
+
+#: An argument of the marker that names a card, or how many.
+_CARDS: Final = re.compile(r"\bgpus?\s*=")
+#: Their names fit into a pipe, which nobody reads yet.
+_MOST_FILES: Final = 200
+
+
+class EarlyWorker:
+    """A worker that imports the test files while the session collects them: at most one.
+
+    It is used if it is what would be started when the session has collected, else closed.
+    """
+
+    def __init__(self, order: Order, template: Template, *, is_needed: bool) -> None:
+        """``order``: for the session's default card. ``is_needed``: whether no answer can be a cached one."""
+        self._order = order
+        self._template = template
+        self._may_begin = is_needed
+        self._worker: Worker | None = None
+
+    def begin(self, files: Sequence[str]) -> None:
+        """Ask the template, once, for a worker of ``files``, unless one of them names cards in its text."""
+        if not self._may_begin or not self._template.address or len(files) > _MOST_FILES:
+            return
+        self._may_begin = False
+        texts = (Path(file).read_text(encoding="utf-8", errors="replace") for file in files)
+        if not any(map(_CARDS.search, texts)):
+            self._worker = Worker(replace(self._order, files=list(files), template=self._template.address))
+
+    def start(self, order: Order) -> Worker:
+        """A worker for ``order``: the one that was asked for, or another."""
+        worker, self._worker = self._worker, None
+        if worker is not None and not worker.is_for(order):
+            worker.close()
+            worker = None
+        return worker or Worker(order)
+
+    def close(self) -> None:
+        """End the worker, if nobody has used it."""
+        if self._worker is not None:
+            self._worker.close()

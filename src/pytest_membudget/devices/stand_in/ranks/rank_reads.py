@@ -17,8 +17,7 @@ import torch.distributed as dist
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
-from ....tracking.running_code.source import SourceFinder
-from ....tracking.running_code.syntax import innermost
+from ....tracking.running_code.source import SourceFinder, innermost
 
 _VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK")
 #: Calls that take the number of a rank's GPU for what it is.

@@ -14,8 +14,7 @@ from ....budgets.verdict import OUT_OF_MEMORY, SKIPPED
 from ....devices.torch_build.installed import COMMAND, cpu_builds
 from ....errors import MembudgetError
 from ....results.answer import Answer, failed
-from ....tracking.running_code.source import users_source
-from ....tracking.running_code.syntax import innermost
+from ....tracking.running_code.source import innermost, users_source
 
 #: Calls of a traceback that are reported, the innermost.
 _CALLS = 12
