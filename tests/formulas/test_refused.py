@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.formulas.refused import mistakes_in
+from pytest_membudget.recipes.known import mistakes_in
 from pytest_membudget.scenarios.job import Degrees, Job, Model
 
 SMALL = {"hidden": 8, "layers": 2, "heads": 2, "intermediate": 32, "vocab": 16}

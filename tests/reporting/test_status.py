@@ -3,7 +3,8 @@
 import pytest
 
 from pytest_membudget.reporting.causes import cause_text
-from pytest_membudget.reporting.status import headline, is_notable, place_in, reported_tests
+from pytest_membudget.reporting.links import place_in
+from pytest_membudget.reporting.status import headline, is_notable, reported_tests
 
 GIB = 2**30
 

@@ -8,7 +8,8 @@ from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import UNTRAINED, Caveat
 from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.reporting.document import Document
-from pytest_membudget.reporting.status import legend, reported_tests, small_line
+from pytest_membudget.reporting.status import legend, reported_tests
+from pytest_membudget.reporting.terminal.console import small_line
 from pytest_membudget.results.test_result import TestResult
 
 

@@ -1,4 +1,4 @@
-"""What each recipe reads of a scenario, and what it needs. Imports no torch: collection asks it."""
+"""What recipes and formulas read of a scenario, and need. Imports no torch: collection asks it."""
 
 import importlib.util
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,6 @@ from typing import Final
 
 from ..errors import UsageMistake
 from ..formulas.decoder import Decoder, Shape
-from ..formulas.refused import of_the_layout
 from ..formulas.sources import decoder_of
 from ..scenarios.job import Job, Model, Optimizer
 
@@ -57,18 +56,33 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "plain": frozenset({*_MODEL, *_STEP, *_LAYOUT, *_PIPELINE}),
     "torchtitan": frozenset({*_MODEL, *_TITAN}),
 }
-#: The library of each recipe, by the name that is installed.
-_LIBRARIES: Final = {"transformers": "transformers", "torchtitan": "torchtitan"}
+#: What formulas do not read, as above.
+_NOT_IN_FORMULAS: Final = ("environment", "optimizer.clips_gradients", "method.dropout")
 
 
-def unread(implementation: str, name: str) -> bool:
-    """Whether the recipe does not read the field ``name``, as ``sequence`` or ``optimizer.bits``."""
-    reads = READS[implementation]
-    return name not in reads and name.partition(".")[0] not in reads
+def unread(implementation: str, name: str) -> str:
+    """Why the field ``name``, as ``sequence`` or ``optimizer.bits``, may not be written; empty if it may."""
+    if implementation == "formulas" and name in _NOT_IN_FORMULAS:
+        return "formulas do not read it; leave it out, or let a library run the job"
+    readers = [one for one, reads in READS.items() if name in reads or name.partition(".")[0] in reads]
+    if implementation not in READS or implementation in readers:
+        return ""
+    remedy = f"write implementation: {' or '.join([*readers, 'formulas'])}, or leave it out"
+    return f"the recipe {implementation} does not read it; {remedy}"
 
 
 def mistakes_in(job: Job) -> Iterator[tuple[str, str]]:
-    """Fields that no recipe can run together, each with what to write instead."""
+    """Fields that nothing can run or compute together, each with what to write instead."""
+    if job.implementation == "megatron":
+        what = "no recipe runs Megatron-LM; write a script: of its pretrain_gpt.py (docs/scenarios.md)"
+        yield "implementation", f"{what}, or implementation: formulas"
+    elif job.implementation == "formulas":
+        yield from _of_formulas(job)
+    else:
+        yield from _of_recipes(job)
+
+
+def _of_recipes(job: Job) -> Iterator[tuple[str, str]]:
     yield from _of_libraries(job)
     yield from _of_the_models(job)
     yield from _of_the_optimizer(job.optimizer)
@@ -79,13 +93,13 @@ def mistakes_in(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _of_libraries(job: Job) -> Iterator[tuple[str, str]]:
-    wanted = {"implementation": _LIBRARIES.get(job.implementation), "optimizer": job.optimizer.library}
+    wanted: dict[str, str] = {"implementation": job.implementation, "optimizer": job.optimizer.library}
     if job.adapter is not None:
         wanted["method"] = "peft"
         if job.adapter.base is not None and importlib.util.find_spec("peft") is not None:
             wanted["method"] = "bitsandbytes"
     for name, library in wanted.items():
-        if library not in (None, "torch") and importlib.util.find_spec(library) is None:
+        if library not in ("plain", "torch") and importlib.util.find_spec(library) is None:
             remedy = "" if name != "implementation" else ", or write implementation: plain for a Llama"
             yield name, f"{library} is not installed; run pip install {library}{remedy}"
 
@@ -100,7 +114,7 @@ def _of_the_models(job: Job) -> Iterator[tuple[str, str]]:
             else:
                 if name == "teacher" or shape is None:
                     continue
-                yield from of_the_layout(job, shape.heads, shape.layers)
+                yield from _of_the_split(job, shape.heads, shape.layers)
                 yield from _of_the_stages(job)
         return
     values = job.model.values
@@ -108,10 +122,52 @@ def _of_the_models(job: Job) -> Iterator[tuple[str, str]]:
         return
     heads, vocab = values.get("num_attention_heads"), values.get("vocab_size")
     if isinstance(heads, int):
-        yield from of_the_layout(job, heads)
+        yield from _of_the_split(job, heads)
     teachers = job.teacher.values.get("vocab_size") if job.teacher is not None else None
     if isinstance(teachers, int) and isinstance(vocab, int) and teachers < vocab:
         yield "teacher", f"its vocabulary is {teachers}, the model's {vocab}: their logits cannot be compared"
+
+
+def _of_formulas(job: Job) -> Iterator[tuple[str, str]]:
+    try:
+        decoder = decoder_of(job.model)
+    except UsageMistake as error:
+        yield "model", str(error)
+        return
+    yield from _of_the_split(job, decoder.shape.heads, len(decoder.layers))
+    yield from _of_the_experts(job, decoder)
+    if job.teacher is not None:
+        try:
+            vocab = decoder_of(job.teacher).shape.vocab
+        except UsageMistake as error:
+            yield "teacher", str(error)
+        else:
+            if vocab != decoder.shape.vocab:
+                what = f"its vocabulary is {vocab}, the model's {decoder.shape.vocab}"
+                yield "teacher", f"{what}: their logits cannot be compared"
+
+
+def _of_the_split(job: Job, heads: int, layers: int | None = None) -> Iterator[tuple[str, str]]:
+    """What cannot be split as ``job`` does: so many ``heads`` and, where they are known, ``layers``."""
+    degrees = job.degrees
+    if heads % degrees.tensor_parallel_degree:
+        yield "tensor_parallel_degree", f"{degrees.tensor_parallel_degree} does not divide the {heads} heads"
+    stages = degrees.pipeline_parallel_degree * degrees.virtual_stages
+    if layers is not None and stages > layers:
+        yield "pipeline_parallel_degree", f"{stages} stages, and the model has {layers} layers"
+
+
+def _of_the_experts(job: Job, decoder: Decoder) -> Iterator[tuple[str, str]]:
+    degree = job.degrees.expert_parallel_degree
+    count = decoder.shape.experts
+    if degree > 1 and not count:
+        yield "expert_parallel_degree", f"{degree}, and the model has no experts"
+        return
+    if count % degree:
+        yield "expert_parallel_degree", f"{degree} does not divide the {count} experts"
+    ranks = job.degrees.gpus // job.degrees.pipeline_parallel_degree
+    if ranks % degree:
+        yield "expert_parallel_degree", f"{degree} does not divide the {ranks} ranks of a stage"
 
 
 def _of_the_optimizer(optimizer: Optimizer) -> Iterator[tuple[str, str]]:

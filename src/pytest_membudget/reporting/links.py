@@ -7,7 +7,6 @@ from typing import Final
 from urllib.parse import quote
 
 from .document import Document
-from .status import place_in
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -47,3 +46,14 @@ def links_of(document: Document, environment: Mapping[str, str]) -> Links:
         return Links(f"{server}/{repository}/blob/{commit}/", document.git.files)
     project = environment.get("CI_PROJECT_URL")
     return Links(f"{project}/-/blob/{commit}/", document.git.files) if project else NO_LINKS
+
+
+def place_in(location: str | None) -> tuple[str, int] | None:
+    """File and line of ``src/model.py:41``; None for a text that is no relative path with a line."""
+    file, _, line = (location or "").rpartition(":")
+    if not file or not (line.isascii() and line.isdecimal()) or len(line) > 9:
+        return None
+    parts = file.split("/")
+    if file.startswith("/") or "\\" in file or ".." in parts or ":" in parts[0]:
+        return None
+    return file, int(line)

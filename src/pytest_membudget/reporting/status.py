@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, Part, suggested_gib
+from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, Part, parts_of, suggested_gib
 from ..results.comparison import (
     GROWN,
     LOCK_FILE,
@@ -22,7 +22,6 @@ from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, changes_text
 from .document import Document
-from .over import enough, over_of
 
 #: The question at a test that takes under 1% of its budget.
 SMALL: Final = "is it what you train?"
@@ -171,7 +170,7 @@ class ReportedTest:
             return ""
         is_card = not over.of and (budget is None or budget.gib is None)
         syntax = self.result.syntax
-        value = syntax.text(enough(self.result, over))
+        value = syntax.text(_enough(self.result, over))
         limit = self.result.limit_to_write if not over.of else syntax.pair.format(over.argument, value)
         larger = "name a larger card" if is_card else f"write {limit}"
         off = " ".join(filter(None, (f"Take {gib_text(over.excess_bytes)} off", over.of)))
@@ -249,17 +248,6 @@ def counted(some: Sequence[ReportedTest]) -> str:
     return ", ".join(f"{count} {word}" for word, count in Counter(one.word for one in some).items())
 
 
-def place_in(location: str | None) -> tuple[str, int] | None:
-    """File and line of ``src/model.py:41``; None for a text that is no relative path with a line."""
-    file, _, line = (location or "").rpartition(":")
-    if not file or not (line.isascii() and line.isdecimal()) or len(line) > 9:
-        return None
-    parts = file.split("/")
-    if file.startswith("/") or "\\" in file or ".." in parts or ":" in parts[0]:
-        return None
-    return file, int(line)
-
-
 def legend(results: Iterable[TestResult]) -> Iterator[str]:
     """The line below a table that explains its asterisks; empty if there are none."""
     marked = [result for result in results if result.mark]
@@ -270,12 +258,22 @@ def legend(results: Iterable[TestResult]) -> Iterator[str]:
     yield f"* data assumed or memory not modelled; {failing}"
 
 
-def small_line(results: Iterable[TestResult]) -> Iterator[str]:
-    """The lines on tests that take under 1% of their budgets, or have an optimizer and no backward."""
-    rows = [*results]
-    small = [row.nodeid for row in rows if row.is_small]
-    untrained = [row.nodeid for row in rows if row.is_untrained]
-    for what, found in (("under 1% of the budget", small), ("an optimizer, and no backward ran", untrained)):
-        if found:
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            yield f"{what}, {SMALL}: {found[0]}{more}"
+def over_of(result: TestResult) -> Part | None:
+    """What of ``result`` is over, as ``judge`` looks for it; None if nothing is, or there is no figure."""
+    figure, budget, limit_bytes = result.figure, result.budget, result.limit_bytes
+    if figure is None:
+        return None
+    if limit_bytes is not None and figure.peak_bytes > limit_bytes:  # the budget's, or the lock file's
+        return Part("gib", "", limit_bytes, figure, figure.peak_bytes)
+    reports = result.measurements or result.estimates
+    parts = parts_of(budget, reports, result.host_bytes) if budget is not None else ()
+    return next((part for part in parts if part.of and part.excess_bytes > 0), None)
+
+
+def _enough(result: TestResult, part: Part) -> Any:
+    """A value of the argument of ``part`` that is enough for ``result``."""
+    gib = suggested_gib(part.bytes)
+    written = int(gib) if gib == int(gib) else gib
+    if part.argument != "components" or result.budget is None:
+        return written
+    return {**result.budget.components, part.of: written}

@@ -11,8 +11,7 @@ from ..budgets.budget import ARGUMENTS, Budget
 from ..budgets.marked_test import Program
 from ..budgets.marker import check_budget
 from ..errors import UsageMistake
-from ..formulas import refused
-from ..recipes.known import READS, mistakes_in, unread
+from ..recipes.known import mistakes_in, unread
 from ..user_input.fields import Table, read_fields
 from ..user_input.nodes import Mistakes
 from .job import FACTORS, Adapter, Degrees, Generation, Implementation, Job, Model, Precision, Source
@@ -142,22 +141,9 @@ def _degree_of_rest(job: Job, own: Mapping[str, Any], values: Mapping[str, Any])
 
 def _check_job(job: Job, written: Written) -> None:
     """Report what nothing reads, and what cannot run, at the field that has to change."""
-    if job.implementation == "megatron":
-        what = "no recipe runs Megatron-LM; write a script: of its pretrain_gpt.py (docs/scenarios.md)"
-        written.refuse("implementation", f"{what}, or implementation: formulas")
-    if job.implementation == "formulas":
-        for name in _names(written):
-            if name in refused.NOT_READ:
-                written.refuse(name, "formulas do not read it; leave it out, or let a library run the job")
-        for name, what in (*_of_any(job), *refused.mistakes_in(job)):
-            written.refuse(name, what)
-    if job.implementation not in READS:
-        return
     for name in _names(written):
-        if unread(job.implementation, name):
-            others = [one for one in READS if not unread(one, name)]
-            remedy = f"write implementation: {' or '.join([*others, 'formulas'])}, or leave it out"
-            written.refuse(name, f"the recipe {job.implementation} does not read it; {remedy}")
+        if what := unread(job.implementation, name):
+            written.refuse(name, what)
     for name, what in (*_of_any(job), *mistakes_in(job)):
         written.refuse(name, what)
 

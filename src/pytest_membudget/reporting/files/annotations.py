@@ -9,7 +9,8 @@ from typing import Any
 from ...results.comparison import SHRUNK
 from ..causes import cause_text
 from ..document import Document
-from ..status import FAILURE, NOTICE, WARNING, ReportedTest, place_in, reported_tests
+from ..links import place_in
+from ..status import FAILURE, NOTICE, WARNING, ReportedTest, reported_tests
 from .escaping import command_data, command_property
 
 #: GitHub shows this many annotations of a level for a step, and hides the rest silently.

@@ -14,8 +14,8 @@ from ...results.comparison import ELSEWHERE
 from ...units import gib_text
 from ..causes import size_text, staying, title_of, trial_texts
 from ..document import Document
-from ..links import NO_LINKS, Links
-from ..status import ReportedTest, headline, legend, place_in, reported_tests
+from ..links import NO_LINKS, Links, place_in
+from ..status import ReportedTest, headline, legend, reported_tests
 from .escaping import script_json
 
 _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"

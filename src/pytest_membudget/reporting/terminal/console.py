@@ -1,7 +1,7 @@
 """The terminal summary of a session: a table of the budgets and a line of counts."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ...budgets.verdict import SKIPPED, UNDECIDED, UNSET
 from ...memory_report import MemoryReport
@@ -17,7 +17,7 @@ from ...results.comparison import (
 from ...results.test_result import TestResult
 from ...units import gib_text
 from ..causes import change_lines
-from ..status import legend, small_line
+from ..status import SMALL, legend
 from .fitting import folded
 from .table import Paint, table_lines
 
@@ -168,3 +168,14 @@ def comparison_notices(compared: ComparedSession | None) -> list[str]:
         *(f"{REMOVED} since the base: {nodeid}" for nodeid in compared.removed),
         *(f"skipped, and not at the base: {nodeid}" for nodeid in compared.skipped),
     ]
+
+
+def small_line(results: Iterable[TestResult]) -> Iterator[str]:
+    """The lines on tests that take under 1% of their budgets, or have an optimizer and no backward."""
+    rows = [*results]
+    small = [row.nodeid for row in rows if row.is_small]
+    untrained = [row.nodeid for row in rows if row.is_untrained]
+    for what, found in (("under 1% of the budget", small), ("an optimizer, and no backward ran", untrained)):
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            yield f"{what}, {SMALL}: {found[0]}{more}"

@@ -12,7 +12,7 @@ from ...results.test_result import TestResult
 from ...units import gib_text, signed_size
 from ...user_input.nodes import PYTHON
 from ..causes import cause_lines, change_lines, enough, staying, title_of
-from ..over import over_of
+from ..status import over_of
 from .fitting import folded
 
 #: Most holders that a failure lists; report.json has more.

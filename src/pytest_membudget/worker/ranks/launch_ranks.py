@@ -18,8 +18,7 @@ from ..client.order import Order, worker_environment
 from ..processes import WORKER_MODULE, end_process, end_text, start_process
 from ..protocol import BEGUN, READY, RESULT, Message, Start, Task
 from ..protocol import FAILED as HAS_FAILED
-from ..server.child_process import PIPE_WRITTEN
-from ..server.one_test.output_file import OutputFile
+from ..server.child_process import PIPE_WRITTEN, OutputFile
 from ..server.stack_dump import hang_text, is_in_collective, stacks_of
 from ..time_limit import Watch
 from .rank_answers import FAILURES, RankEnd, combined

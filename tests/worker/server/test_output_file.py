@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pytest_membudget.worker.server.one_test.output_file import OutputFile
+from pytest_membudget.worker.server.child_process import OutputFile
 
 
 @pytest.fixture
