@@ -17,7 +17,6 @@ from .history import (
     AllocatorSettings,
     BlockState,
     DeviceHistory,
-    HistoryEvent,
 )
 
 MIN_BLOCK_BYTES: Final = 512
@@ -236,16 +235,12 @@ def _blocks_before(history: DeviceHistory) -> list[BlockState]:
         if event.action == "alloc":
             live.pop(event.address, None)
         elif event.action == "free_completed":
-            live[event.address] = _unknown(event, ACTIVE_PENDING_FREE)
+            live[event.address] = BlockState(event.address, 0, event.size_bytes, ACTIVE_PENDING_FREE)
         elif event.action == "free_requested":
             known = live.get(event.address)
             size_bytes = known.size_bytes if known is not None else 0
             live[event.address] = BlockState(event.address, size_bytes, event.size_bytes, ACTIVE_ALLOCATED)
     return sorted(live.values(), key=lambda block: -block.address)
-
-
-def _unknown(event: HistoryEvent, state: str) -> BlockState:
-    return BlockState(event.address, 0, event.size_bytes, state)
 
 
 def _placed(memory: BlockMap, blocks: Iterable[BlockState]) -> Iterable[BlockState]:

@@ -45,9 +45,10 @@ def kept_of(layer: Shape, rank: Rank) -> Kept:
     """What ``layer`` keeps of one micro-batch."""
     tokens, size, hidden = tokens_of(rank), element_type(rank), rank.decoder.shape.hidden
     tensor = rank.job.degrees.tensor_parallel_degree
-    rows = tensor if rank.job.degrees.sequence_parallel else 1
+    rows = rank.row_degree
     whole_rows = _norms(layer, hidden, rank) + _inputs(layer, hidden, rank)
-    split = _attention(layer, rank) + _block(layer, rank)
+    block = layer.shared_intermediate if layer.experts else layer.width
+    split = _attention(layer, rank) + _of_width(block, layer, rank)
     products = _products(layer, rank)
     attended = size * layer.heads * layer.value_dim / tensor
     return Kept(
@@ -99,10 +100,6 @@ def _attention(layer: Shape, rank: Rank) -> float:
     found += output * layer.heads * layer.value_dim
     # of latent attention each narrow projection's output, and its norm's
     return found + 2 * size * (layer.kv_rank + layer.query_rank) + size * layer.rope_dim
-
-
-def _block(layer: Shape, rank: Rank) -> float:
-    return _of_width(layer.shared_intermediate if layer.experts else layer.width, layer, rank)
 
 
 def _of_width(width: int, layer: Shape, rank: Rank) -> float:

@@ -69,7 +69,11 @@ def knobs_for(job: Job, limit_bytes: int, run_bytes: int | None = None) -> tuple
             return None
         return Knob(name, cost, peak_bytes + offset, peak_bytes + offset <= limit_bytes)
 
-    found = [one for one in (knob(*change) for change in _changes(job)) if one is not None]
+    found = [
+        one
+        for one in (knob(*change) for make in (*_KEEPING, _adapter) for change in make(job))
+        if one is not None
+    ]
     if not any(one.fits for one in found):
         together = _together(job, limit_bytes - offset)
         last = knob(*together) if together is not None else None
@@ -98,11 +102,6 @@ def _together(job: Job, limit_bytes: int) -> Change | None:
         if best is not None and best <= limit_bytes:
             return " + ".join(names.values()), _ALL, changed
     return None
-
-
-def _changes(job: Job) -> Iterator[Change]:
-    for change in (*_KEEPING, _adapter):
-        yield from change(job)
 
 
 def _is_trained(job: Job) -> bool:

@@ -165,14 +165,11 @@ def _temporaries(trained: list[Tensor], shards: list[float], rank: Rank) -> floa
     """
     optimizer = rank.job.optimizer
     is_small = optimizer.implementation == "fused" or optimizer.bits in (4, 8)
-    if rank.is_megatron or is_small or not _has_roots(optimizer):
+    has_roots = _MOMENTS.get(optimizer.name) and optimizer.name not in ("lion", "muon")
+    if rank.is_megatron or is_small or not has_roots:
         return 0
     size = 4 if optimizer.keeps_master else trained_type(rank)
     one = max((shard / part.count for part, shard in zip(trained, shards, strict=True)), default=0)
     if optimizer.implementation == "loop" or optimizer.library != "torch":
         return 2 * one * size
     return size * (one if optimizer.in_backward else sum(shards))
-
-
-def _has_roots(optimizer: Optimizer) -> bool:
-    return bool(_MOMENTS.get(optimizer.name)) and optimizer.name not in ("lion", "muon")

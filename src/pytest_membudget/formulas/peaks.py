@@ -108,15 +108,11 @@ def _kept_bytes(rank: Rank) -> float:
     for layer, number in rank.layers.items():
         one = _kept_of_layer(kept_of(layer, rank), rank.job)
         found += one * (min(number, 2) if offloads else number)  # one that runs, and one on its way
-    size, rows = element_type(rank), _rows(rank)
+    size, rows = element_type(rank), rank.row_degree
     if rank.is_first and rank.decoder.shape.dropout:
         found += tokens_of(rank) * rank.decoder.shape.hidden / rows
     ends = 2 * size * tokens_of(rank) * rank.decoder.shape.hidden / rows if rank.is_last else 0
     return found * rank.in_flight + ends
-
-
-def _rows(rank: Rank) -> int:
-    return rank.job.degrees.tensor_parallel_degree if rank.job.degrees.sequence_parallel else 1
 
 
 def _kept_of_layer(kept: Kept, job: Job) -> float:

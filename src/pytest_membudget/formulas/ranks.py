@@ -40,6 +40,12 @@ class Rank:
         return self.job.degrees.gpus // self.job.degrees.pipeline_parallel_degree
 
     @property
+    def row_degree(self) -> int:
+        """How many ranks share out what is between blocks: with sequence parallelism those of a layer."""
+        degrees = self.job.degrees
+        return degrees.tensor_parallel_degree if degrees.sequence_parallel else 1
+
+    @property
     def layers(self) -> Counter[Shape]:
         """Its layers; with several chunks a rank those of all of them."""
         counts = layers_of_stages(self.job, len(self.decoder.layers))

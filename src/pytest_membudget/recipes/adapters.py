@@ -51,7 +51,7 @@ def quantised(build: Build, adapter: Adapter) -> Decoder:
         if isinstance(module, bitsandbytes.nn.Linear4bit):
             _load(module, compute)
         else:
-            _materialise(module)
+            module.to_empty(device="cuda", recurse=False)  # from meta
     model.tie_weights()
     return decoder
 
@@ -71,8 +71,3 @@ def _load(linear: Any, number_type: torch.dtype) -> None:
     ).cuda()
     if linear.bias is not None:
         linear.bias = nn.Parameter(torch.empty_like(linear.bias, device="cuda"), requires_grad=False)
-
-
-def _materialise(module: nn.Module) -> None:
-    """The parameters and buffers of ``module`` itself, from meta to the GPU."""
-    module.to_empty(device="cuda", recurse=False)

@@ -52,7 +52,9 @@ def shared_out(root: nn.Module, decoder: Decoder, job: Job, mesh: DeviceMesh | N
         return root
     if job.data_parallel.kind != "fsdp2":
         return DistributedDataParallel(root, process_group=mesh.get_group("replicate"))
-    if _data_ranks(job) > 1 or job.precision.policy == "fsdp":
+    degrees = job.degrees
+    replicates, shards = degrees.data_parallel_replicate_degree, degrees.data_parallel_shard_degree
+    if replicates * shards * degrees.context_parallel_degree > 1 or job.precision.policy == "fsdp":
         options = _fsdp_options(job, mesh)
         for layer in decoder.layers:
             fully_shard(layer, **options)
@@ -63,15 +65,6 @@ def shared_out(root: nn.Module, decoder: Decoder, job: Job, mesh: DeviceMesh | N
             owner, _, own = name.rpartition(".")
             root.get_submodule(owner).register_buffer(own, buffer.cuda(), persistent=False)
     return root
-
-
-def _data_ranks(job: Job) -> int:
-    degrees = job.degrees
-    return (
-        degrees.data_parallel_replicate_degree
-        * degrees.data_parallel_shard_degree
-        * degrees.context_parallel_degree
-    )
 
 
 def _fsdp_options(job: Job, mesh: DeviceMesh) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from torchtitan.config import ConfigManager
 from torchtitan.train import Trainer
 
 from ..assumptions import assume
-from ..scenarios.job import Job
+from ..scenarios.job import FACTORS, Job
 from .program import MICRO_BATCHES, STEPS, job_of_program
 
+#: Degrees that it has by the same names.
+_PARALLELISM = (*FACTORS, "pipeline_parallel_schedule", "expert_parallel_degree")
 _TYPES = {"fp32": "float32", "bf16": "bfloat16"}
 _IMPLEMENTATIONS = {None: "fused", "foreach": "foreach", "fused": "fused", "loop": "for-loop"}
 
@@ -81,13 +83,7 @@ def arguments(job: Job, name: str, flavor: str, folder: str) -> list[str]:
         "optimizer.name": {"adam": "Adam", "adamw": "AdamW"}[job.optimizer.name],
         "optimizer.implementation": _IMPLEMENTATIONS[job.optimizer.implementation],
         "lr_scheduler.warmup_steps": 0,
-        "parallelism.data_parallel_replicate_degree": degrees.data_parallel_replicate_degree,
-        "parallelism.data_parallel_shard_degree": degrees.data_parallel_shard_degree,
-        "parallelism.tensor_parallel_degree": degrees.tensor_parallel_degree,
-        "parallelism.context_parallel_degree": degrees.context_parallel_degree,
-        "parallelism.pipeline_parallel_degree": degrees.pipeline_parallel_degree,
-        "parallelism.pipeline_parallel_schedule": degrees.pipeline_parallel_schedule,
-        "parallelism.expert_parallel_degree": degrees.expert_parallel_degree,
+        **{f"parallelism.{name}": getattr(degrees, name) for name in _PARALLELISM},
         **_checkpointing(job),
     }
     if degrees.pipeline_parallel_degree > 1:

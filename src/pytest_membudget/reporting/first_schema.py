@@ -37,7 +37,7 @@ def upgrade(document: dict[str, Any]) -> None:
             advice["trials"] = {name: size for name, size in (*tried, *untried) if isinstance(name, str)}
         for lock in _objects([row.get("lock")]):
             lock["recorded"], lock["base"] = lock.get("status") == "recorded", lock.get("entry")
-            lock["status"] = _renamed(_LOCK_STATES, lock.get("status"))
+            lock["status"] = _LOCK_STATES.get(str(lock.get("status")), lock.get("status"))
         for name in ("estimates", "measurements"):
             for figure in _objects(row.get(name)):
                 figure["variants"] = [one.get("peak_bytes") for one in _objects(figure.get("variants"))]
@@ -97,10 +97,6 @@ def _upgrade_figures(comparison: dict[str, Any]) -> None:
         moved["phase"] = moved.get("compared")
         for side in ("head", "base"):
             moved[side] = {"phase": moved.get(side), "bytes": moved.get(f"{side}_bytes")}
-
-
-def _renamed(names: dict[str, str], name: object) -> object:
-    return names.get(name, name) if isinstance(name, str) else name
 
 
 def _objects(values: object) -> Iterator[dict[str, Any]]:

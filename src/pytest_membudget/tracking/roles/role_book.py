@@ -85,11 +85,11 @@ class RoleBook(Hooks):
                 for optimizer in optimizers:
                     self._step_ended(optimizer, (), {})
 
-    def see_module(self, root: nn.Module) -> None:
-        """Record all parameters and buffers of ``root`` with their paths in it."""
-        for name, parameter in root.named_parameters():
+    def see_module(self, root: nn.Module, *, recurse: bool = True) -> None:
+        """Record all parameters and buffers of ``root`` with their paths in it; those below too."""
+        for name, parameter in root.named_parameters(recurse=recurse):
             self.see_parameter(parameter, name)
-        for name, buffer in root.named_buffers():
+        for name, buffer in root.named_buffers(recurse=recurse):
             self._note_role(buffer, components.BUFFERS, name)
 
     def see_parameter(self, parameter: torch.Tensor, name: str | None = None) -> None:
@@ -208,12 +208,10 @@ class RoleBook(Hooks):
 
         def move(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
             moved: nn.Module = apply(module, *args, **kwargs)
-            for name, parameter in module.named_parameters(recurse=False):
-                self.see_parameter(parameter, name)
+            self.see_module(module, recurse=False)
+            for parameter in module.parameters(recurse=False):
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
-            for name, buffer in module.named_buffers(recurse=False):
-                self._note_role(buffer, components.BUFFERS, name)
             self._changed()
             return moved
 

@@ -86,3 +86,8 @@ def worker_environment(order: Order, scratch: str) -> dict[str, str]:
         return stand_in_environment(libraries, torch, card, order.cards, own, unlimited=True, scratch=scratch)
     # torch.cuda.is_available() must not initialize the driver, which does not survive a fork
     return {**SYMBOLS, **own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+
+
+def started_with(order: Order, scratch: str) -> tuple[dict[str, str], list[str]]:
+    """The environment variables and the import path of a process that is started for ``order`` now."""
+    return worker_environment(order, scratch), worker_import_path(order)

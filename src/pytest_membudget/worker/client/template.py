@@ -15,7 +15,7 @@ from typing import IO
 
 from ..processes import end_process, start_process
 from ..protocol import Channel, CopyRequest
-from .order import Order, worker_environment, worker_import_path
+from .order import Order, started_with
 
 _MODULE = "pytest_membudget.worker.template"
 
@@ -28,9 +28,8 @@ class Template:
         self._order = order
         self._started: tuple[subprocess.Popen[bytes], Channel] | None = None
         self._folder = ""
-        #: what it was started with, for a look at whether that is still so
-        self._environment: dict[str, str] = {}
-        self._import_path: list[str] = []
+        #: the environment and the import path that it was started with
+        self._started_with: tuple[dict[str, str], list[str]] = ({}, [])
         self._waits = bool(address)
         #: the path of the socket at which it is asked; empty before ``begin``
         self.address = address
@@ -40,7 +39,11 @@ class Template:
 
         One that waits is started anew if a copy would be refused what this process has become meanwhile.
         """
-        if self._waits and self._started is not None and not self._is_current():
+        if (
+            self._waits
+            and self._started is not None
+            and self._started_with != started_with(self._order, self._folder)
+        ):
             self.close()
         if not self.address:
             self._folder = tempfile.mkdtemp(prefix="membudget-")
@@ -58,14 +61,9 @@ class Template:
             ):
                 connection.connect(path)  # that is all it waits for
 
-    def _is_current(self) -> bool:
-        environment = worker_environment(self._order, self._folder)
-        return environment == self._environment and worker_import_path(self._order) == self._import_path
-
     def _start(self, *, waits: bool) -> None:
         address = str(Path(self._folder, "template"))
-        self._environment = worker_environment(self._order, self._folder)
-        self._import_path = worker_import_path(self._order)
+        environment, import_path = self._started_with = started_with(self._order, self._folder)
         self._waits = waits
         with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as output:
             try:
@@ -77,8 +75,8 @@ class Template:
             _, channel = self._started = start_process(
                 _MODULE,
                 output,  # not shown: a worker without the template reports what is wrong
-                self._environment,
-                import_path=self._import_path,
+                environment,
+                import_path=import_path,
                 inherited=[listener.fileno()],
             )
             self.address = address

@@ -15,7 +15,7 @@ from ...results.answer import Answer, Request
 from ..processes import WORKER_MODULE, Process, end_process, end_text, start_process, with_tail
 from ..protocol import FAILED, RUNNING, Channel, Message, Task
 from ..time_limit import Watch
-from .order import Order, worker_environment, worker_import_path
+from .order import Order, started_with
 from .template import Asked, Template
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
@@ -43,15 +43,11 @@ class Worker:
             self._output = made.enter_context(tempfile.TemporaryFile())
             self._scratch = tempfile.mkdtemp(prefix="membudget-")
             made.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-            self._started_with = self._started_for(order)
+            self._started_with = started_with(order, self._scratch)
             self._asked = self._ask() if order.template else None
             self._made = made.pop_all()  # until ``close``
         if self._asked is not None:
             self._made.callback(self._asked.close)
-
-    def _started_for(self, order: Order) -> tuple[dict[str, str], list[str]]:
-        """The environment and the import path of its process, if it is started for ``order`` now."""
-        return worker_environment(order, self._scratch), worker_import_path(order)
 
     def _ask(self) -> Asked:
         seconds = self._order.timeout + _START_GRACE
@@ -77,7 +73,7 @@ class Worker:
         """Whether it is what would be started for ``order`` now."""
         own = replace(self._order, collected=order.collected, files=order.files)
         has_files = {*own.files} == {*self._order.files}
-        return has_files and own == order and self._started_for(order) == self._started_with
+        return has_files and own == order and started_with(order, self._scratch) == self._started_with
 
     def has_room(self) -> bool:
         """Whether it runs several tests and can be sent one more request now."""

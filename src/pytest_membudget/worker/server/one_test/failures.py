@@ -74,11 +74,7 @@ def _remedy(error: BaseException) -> str:
             f"\nRun `{COMMAND} --with triton` where the environment's torch is a CPU build, else "
             "`pip install triton`."
         )
-    return _build_for_cuda(error)
-
-
-def _build_for_cuda(error: BaseException) -> str:
-    """How to get the kernels of a package that the environment has as a CPU build; empty for others."""
+    # a package that the environment has as a CPU build
     found = _NO_KERNEL.search(str(error)) if isinstance(error, NotImplementedError) else None
     if found is None or found[1] not in cpu_builds():
         return ""

@@ -98,12 +98,10 @@ class ItemRun:
             **asdict(self._device.exchange()),
         )
         is_first = request.world_size > 1 and request.rank == 0 and answer.outcome == TRACED
-        return self._with_representatives(answer) if is_first else answer
-
-    def _with_representatives(self, answer: Answer) -> Answer:
-        """After rank 0's run: which other ranks must run, and what is assumed of the rest."""
-        ranks, caveats = self._device.representatives()
-        return replace(answer, representatives=tuple(ranks), rank_caveats=tuple(caveats))
+        if not is_first:
+            return answer
+        ranks, assumed = self._device.representatives()
+        return replace(answer, representatives=tuple(ranks), rank_caveats=tuple(assumed))
 
     def _outcome(self) -> Answer:
         """How the test ended: by an error if the stand-in refused what a card does, caught or not."""
