@@ -98,13 +98,48 @@ class Template:
 
 
 class Copy:
-    """A worker's process that the template has made, with what is used here of ``subprocess.Popen``."""
+    """A worker's process that the template at ``address`` is asked for; it may be there later, or never.
 
-    def __init__(self, pid: int, connection: socket.socket) -> None:
-        """``connection``: on it the template sends how the process has ended."""
-        self.pid = pid
+    With what is used here of ``subprocess.Popen``, once ``made`` is true.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        output: IO[bytes],
+        environment: Mapping[str, str],
+        import_path: Sequence[str],
+        timeout: float,
+    ) -> None:
+        """As of ``start_process``. ``timeout``: seconds that the template may take to be ready."""
+        self.pid = 0
         self.returncode: int | None = None
-        self._connection = connection
+        #: on it the template sends which process it is, and how that has ended
+        self._connection = socket.socket(socket.AF_UNIX)
+        orders, answers = os.pipe(), os.pipe()
+        theirs = (orders[0], answers[1])
+        #: to the process; what is sent before it is there is kept for it
+        self.channel = Channel(answers[0], orders[1])
+        request = json.dumps(CopyRequest(environment, import_path).to_json())
+        with suppress(OSError):  # it has ended, or is on another machine
+            self._connection.settimeout(timeout)
+            with _bindable(address) as path:
+                self._connection.connect(path)
+            socket.send_fds(self._connection, [b" "], [*theirs, output.fileno()])
+            self._connection.sendall(request.encode() + b"\n")
+        for descriptor in theirs:
+            os.close(descriptor)
+        self._is_settled = False
+
+    def made(self) -> bool:
+        """Whether there is one, once the template has made it."""
+        with suppress(OSError):
+            self.pid = _line(self._connection) or 0
+        self._is_settled = True
+        if not self.pid:
+            self._connection.close()
+            self.channel.close()
+        return bool(self.pid)
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit status as of ``subprocess``; ``subprocess.TimeoutExpired`` if it runs longer."""
@@ -122,59 +157,17 @@ class Copy:
 
     def kill(self) -> None:
         """Kill it, if it runs."""
-        if self.returncode is None:
+        if self.pid and self.returncode is None:  # a pid of 0 is this process's group
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-
-
-class Asked:
-    """A worker's process that the template at ``address`` is asked for; it may be there later, or never."""
-
-    def __init__(
-        self,
-        address: str,
-        output: IO[bytes],
-        environment: Mapping[str, str],
-        import_path: Sequence[str],
-        timeout: float,
-    ) -> None:
-        """As of ``start_process``. ``timeout``: seconds that the template may take to be ready."""
-        self._connection = socket.socket(socket.AF_UNIX)
-        orders, answers = os.pipe(), os.pipe()
-        theirs = (orders[0], answers[1])
-        #: to the process; what is sent before it is there is kept for it
-        self.channel = Channel(answers[0], orders[1])
-        request = json.dumps(CopyRequest(environment, import_path).to_json())
-        with suppress(OSError):  # it has ended, or is on another machine
-            self._connection.settimeout(timeout)
-            with _bindable(address) as path:
-                self._connection.connect(path)
-            socket.send_fds(self._connection, [b" "], [*theirs, output.fileno()])
-            self._connection.sendall(request.encode() + b"\n")
-        for descriptor in theirs:
-            os.close(descriptor)
-        self._is_settled = False
-
-    def made(self) -> Copy | None:
-        """The process, once the template has made it; None if there is none."""
-        try:
-            pid = _line(self._connection)
-        except OSError:
-            pid = None
-        self._is_settled = True
-        if pid:
-            return Copy(pid, self._connection)
-        self._connection.close()
-        self.channel.close()
-        return None
 
     def close(self) -> None:
         """Do without it, unless ``made`` was called; one that comes later ends as it finds nobody."""
         if not self._is_settled:
             self._connection.settimeout(0)
-            if (copy := self.made()) is not None:
-                copy.kill()
-                end_process(copy, self.channel)
+            if self.made():
+                self.kill()
+                end_process(self, self.channel)
 
 
 @contextmanager

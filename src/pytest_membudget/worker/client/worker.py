@@ -16,7 +16,7 @@ from ..processes import WORKER_MODULE, Process, end_process, end_text, start_pro
 from ..protocol import FAILED, RUNNING, Channel, Message, Task
 from ..time_limit import Watch
 from .order import Order, started_with
-from .template import Asked, Template
+from .template import Copy, Template
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
@@ -49,17 +49,16 @@ class Worker:
         if self._asked is not None:
             self._made.callback(self._asked.close)
 
-    def _ask(self) -> Asked:
+    def _ask(self) -> Copy:
         seconds = self._order.timeout + _START_GRACE
-        asked = Asked(self._order.template, self._output, *self._started_with, seconds)
+        asked = Copy(self._order.template, self._output, *self._started_with, seconds)
         with suppress(BrokenPipeError):  # there will be none
             asked.channel.send(self._order.start(self._scratch).to_json())
         return asked
 
     def _start(self) -> None:
-        copy = self._asked.made() if self._asked is not None else None
-        if self._asked is not None and copy is not None:
-            self._process, self._channel = copy, self._asked.channel
+        if self._asked is not None and self._asked.made():
+            self._process, self._channel = self._asked, self._asked.channel
         else:
             environment, path = self._started_with
             self._process, self._channel = start_process(
