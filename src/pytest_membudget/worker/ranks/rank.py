@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ...devices.contract import Device
+from ...devices.real.group_begins import put
 from ...devices.stand_in.ranks.shown_backend import UNNAMED, show_backend
 from ...devices.torch_parts import check_parts
 from ...results.answer import TRACED, Answer, failed
@@ -101,12 +102,10 @@ def accept_own_group() -> None:
     served = _served(dist.get_backend())
     shown = served["cuda"]
     show_backend(dist.group.WORLD, shown)
-    modules: tuple[Any, Any] = (dist, c10d)
     original = c10d.init_process_group
 
     def find_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
-        for module in modules:
-            module.init_process_group = original
+        put("init_process_group", original)
         if not dist.is_initialized():
             c10d.init_process_group(backend, *args, **kwargs)
             return
@@ -119,8 +118,7 @@ def accept_own_group() -> None:
         unnamed = UNNAMED if kwargs.get("device_id") is None else shown
         show_backend(dist.group.WORLD, unnamed if backend is None else backend.lower())
 
-    for module in modules:
-        module.init_process_group = find_group
+    put("init_process_group", find_group)
 
 
 def _served(backend: str) -> dict[str, str]:
