@@ -1,34 +1,30 @@
 """Optimizers by name, from the library that has them."""
 
 import functools
+import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from ..scenarios.job import Optimizer
 from .known import TORCH_NAMES
 
+#: Where each library has them.
+_MODULES: Final = {
+    "torch": "torch.optim",
+    "transformers": "transformers.optimization",
+    "bitsandbytes": "bitsandbytes.optim",
+    "torchao": "torchao.optim",
+}
+
 
 def optimizer_class(optimizer: Optimizer) -> Callable[..., torch.optim.Optimizer]:
     """What makes ``optimizer`` of a list of parameters."""
-    return functools.partial(_class(optimizer), **_options(optimizer))
-
-
-def _class(optimizer: Optimizer) -> Any:
-    if optimizer.library == "transformers":
-        from transformers.optimization import Adafactor
-
-        return Adafactor
-    if optimizer.library == "bitsandbytes":
-        import bitsandbytes.optim
-
-        return getattr(bitsandbytes.optim, TORCH_NAMES[optimizer.name])
-    if optimizer.library == "torchao":
-        import torchao.optim
-
-        return getattr(torchao.optim, f"{TORCH_NAMES[optimizer.name]}{optimizer.bits or 8}bit")
-    return getattr(torch.optim, TORCH_NAMES[optimizer.name])
+    suffix = f"{optimizer.bits or 8}bit" if optimizer.library == "torchao" else ""
+    module = importlib.import_module(_MODULES[optimizer.library])
+    kind = getattr(module, f"{TORCH_NAMES[optimizer.name]}{suffix}")
+    return functools.partial(kind, **_options(optimizer))
 
 
 def _options(optimizer: Optimizer) -> dict[str, Any]:
@@ -39,8 +35,8 @@ def _options(optimizer: Optimizer) -> dict[str, Any]:
         options["optim_bits"] = optimizer.bits or 32
         if optimizer.is_paged:
             options["is_paged"] = True
+    elif optimizer.implementation == "fused":
+        options |= {"foreach": None, "fused": True}
     elif optimizer.implementation is not None:
-        options |= {"foreach": optimizer.implementation == "foreach"}
-        if optimizer.implementation == "fused":
-            options = {**options, "foreach": None, "fused": True}
+        options["foreach"] = optimizer.implementation == "foreach"
     return options
