@@ -25,6 +25,8 @@ class Cause:
     """``missing``, ``unchecked``, ``assumed`` or ``method``."""
     remedy: str = ""
     """What to do about it."""
+    most_bytes: int | None = None
+    """Of allocated memory at most so much is missing in the figure; None where nobody knows."""
 
     def to_json(self) -> str:
         """Its name."""
@@ -85,6 +87,9 @@ UNTRAINED: Final = Cause("untrained", METHOD)
 
 #: Not modelled.
 LIBRARY: Final = Cause("library", MISSING, _MEASURE)
+#: Of 139 convolutions on an H100 (torch 2.11, cuDNN 9.19) none took over 8.3 MiB more than its plan says: a
+#: tile of 64 KiB for each of 132 multiprocessors.
+CONVOLUTION: Final = Cause("convolution", MISSING, _MEASURE, most_bytes=9 * 2**20)
 PROCESS: Final = Cause(
     "process",
     MISSING,

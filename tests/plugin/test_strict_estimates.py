@@ -65,6 +65,12 @@ TESTS = {
         set(), False, "make_rings(400)\ngc.collect()\ntorch.cuda.empty_cache()\nhold(2**17)"
     ),
     "rings_that_are_collected": (set(), False, "for _ in range(600):\n    make_rings(1)\n    gc.collect(1)"),
+    # 1 GiB has room for the 9 MiB that it may take more
+    "convolution": (
+        {"convolution"}, False,
+        "x, weight = (torch.randn(size, device='cuda') for size in ((64, 64, 56, 56), (64, 64, 3, 3)))\n"
+        "torch.nn.functional.conv2d(x, weight.requires_grad_(), padding=1).sum().backward()",
+    ),
     # among others of cuSOLVER's
     "solver": (
         None, True,

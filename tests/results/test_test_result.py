@@ -1,11 +1,12 @@
 """TestResult: which results fail, which of the figures count, and the same value back from JSON."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.caveats import LIBRARY, READ, Caveat
+from pytest_membudget.caveats import CONVOLUTION, LIBRARY, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, Timeline
 from pytest_membudget.results.comparison import BaseFigure, Comparison, Finding, VersionChange, versions_text
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
@@ -63,6 +64,26 @@ def test_the_same_verdict_keeps_the_estimates_reason():
 
     assert (measured.verdict, measured.reason) == ("within", "why")
     assert measured.measurements == (figure(2, "measured"),)
+
+
+@pytest.mark.parametrize(
+    ("budget", "peak_mib", "causes", "unchecked"),
+    [
+        ({"gib": 1}, 1015, [CONVOLUTION], []),
+        ({"gib": 1}, 1016, [CONVOLUTION], [CONVOLUTION]),  # 9 MiB more would be over
+        ({"gib": 1}, 1015, [LIBRARY, CONVOLUTION], [LIBRARY]),
+        ({"gib": 1, "metric": "reserved"}, 100, [CONVOLUTION], [CONVOLUTION]),
+        ({"gib": 1, "components": {"workspaces": 0.1}}, 100, [CONVOLUTION], [CONVOLUTION]),
+        ({"max_growth": 0.1}, 100, [CONVOLUTION], [CONVOLUTION]),
+    ],
+)
+def test_memory_that_is_bounded_is_checked_where_the_budget_has_room_for_it(
+    budget, peak_mib, causes, unchecked
+):
+    estimate = replace(figure(peak_mib * 2**20), caveats=[Caveat(cause, "a.py:1") for cause in causes])
+    one = result(budget=Budget(**budget), limit_bytes=2**30, estimates=(estimate,))
+
+    assert [caveat.cause for caveat in one.unchecked_caveats] == unchecked
 
 
 def test_the_worst_estimate_is_of_the_rank_that_takes_most():

@@ -14,6 +14,7 @@ from ..caveats import (
     MISSING,
     UNCHECKED,
     UNTRAINED,
+    Cause,
     Caveat,
 )
 from ..json_object import JsonObject, Lines
@@ -195,11 +196,19 @@ class TestResult(JsonObject):
         return tuple(
             caveat
             for caveat in self.caveats
-            if caveat.kind in (MISSING, UNCHECKED)
+            if (caveat.kind in (MISSING, UNCHECKED) and not self._has_room_for(caveat.cause))
             or (caveat.cause is HOST_DEPENDS and self._holds_host)
             or (caveat.cause is HELD_DEPENDS and self._holds_held)
             or (caveat.cause is COMPONENT_DEPENDS and self._holds_components)
         )
+
+    def _has_room_for(self, cause: Cause) -> bool:
+        """Whether the budget has room for the most that is missing by ``cause``."""
+        budget, figure, most = self.budget, self.figure, cause.most_bytes
+        if budget is None or figure is None or most is None or self.limit_bytes is None:
+            return False
+        is_bounded = budget.gib is not None and budget.metric == "allocated" and not budget.components
+        return is_bounded and figure.peak_bytes + most <= self.limit_bytes
 
     @property
     def _holds_host(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from ...caveats import LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
+from ...caveats import CONVOLUTION, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
 from ...results.answer import NUMBERS, Exchange
@@ -192,7 +192,7 @@ class StandInDevice(RecordedDevice):
                 *self._values.caveats(root),
                 *self._host.caveats(root),
                 *context_caveats(self.gpu, metric, limited=self._limited),
-                *caveats_of(LIBRARY, self._libraries.not_modelled()),
+                *self._not_modelled(),
                 *caveats_of(UNTRAINED, [_NO_BACKWARD] if self._run.observer.roles.is_untrained else []),
                 *nccl.caveats,
                 *caveats_of(OTHER_CARD, _on_other_cards()),
@@ -205,6 +205,11 @@ class StandInDevice(RecordedDevice):
             peaks=allocators_peaks(recorded.stats, self.gpu.context_bytes + nccl.size_bytes),
             lives=recorded.lives,
         )
+
+    def _not_modelled(self) -> Iterator[Caveat]:
+        is_hopper = self.gpu.capability[0] == 9  # where convolutions were measured
+        for text in self._libraries.not_modelled():
+            yield Caveat(CONVOLUTION if is_hopper and "(convolution " in text else LIBRARY, text)
 
     def exchange(self) -> Exchange:
         """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
