@@ -7,7 +7,7 @@ import pytest
 
 from pytest_membudget.budgets.marked_test import Program
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.scenarios.scripts import read_limits, read_program
+from pytest_membudget.scenarios.scripts import read_script
 from tests.json_schemas import scenario_schema
 
 SETTINGS = {"gpu": None, "metric": "allocated"}
@@ -24,8 +24,7 @@ def programs(folder):
         found = {}
         for name, point in folder.points(text).items():
             try:
-                found[name] = read_program(point, folder.path)
-                read_limits(point, SETTINGS)
+                found[name], _ = read_script(point, folder.path, SETTINGS)
             except UsageMistake as error:
                 found[name] = str(error).replace(str(folder.path), "HERE")
         return found
@@ -107,7 +106,7 @@ def test_scripts_and_scenarios_share_a_file_and_its_defaults(programs, folder):
 
     assert set(points["script"].fields) == {"name", "gib", "gpus", "cwd", "script"}
     assert set(points["scenario"].fields) == {"name", "gib", "gpus", "sequence", "model"}
-    assert read_limits(points["script"], SETTINGS).gpus == 2
+    assert read_script(points["script"], folder.path, SETTINGS)[1].gpus == 2
 
 
 def test_a_grid_of_command_lines(programs):

@@ -15,6 +15,7 @@ from ..errors import UsageMistake
 from ..names import MARKER, WORKER
 
 if TYPE_CHECKING:
+    from ..budgets.budget import Budget
     from .job import Job
     from .jobs import Scenario
     from .reading import Entry
@@ -122,14 +123,15 @@ class ScenarioItem(EntryItem):
 class ScriptItem(EntryItem):
     """A program of the user's."""
 
-    def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
-        from .scripts import read_limits
+    def _script(self, defaults: Mapping[str, Any]) -> tuple[Program, Budget]:
+        from .scripts import read_script
 
-        program, budget = self.program(), read_limits(self.entry, defaults)
+        return read_script(self.entry, self.path.parent, defaults)
+
+    def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
+        program, budget = self._script(defaults)
         return MarkedTest(**self._ids, budget=budget, program=program, names_gpus="gpus" in self.entry.fields)
 
     def program(self) -> Program:
         """See ``EntryItem``."""
-        from .scripts import read_program
-
-        return read_program(self.entry, self.path.parent)
+        return self._script({})[0]

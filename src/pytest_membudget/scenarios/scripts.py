@@ -18,13 +18,25 @@ from .reading import Entry
 from .schema import SCRIPT
 
 
-def read_program(entry: Entry, folder: Path) -> Program:
-    """The program of ``entry``, whose paths begin at ``folder``.
+def read_script(entry: Entry, folder: Path, defaults: Mapping[str, Any]) -> tuple[Program, Budget]:
+    """The program of ``entry``, whose paths begin at ``folder``, and its budget.
 
-    Raises ``UsageMistake`` with a line for each mistake: file, line and what to write.
+    ``defaults`` are those of the settings. Raises ``UsageMistake`` with a line for each mistake: file, line
+    and what to write.
     """
     mistakes = Mistakes()
-    values = _values(entry)
+    values = read_fields(SCRIPT, entry.fields, entry.node, "", mistakes)
+    if entry.mistakes or values is None:
+        raise UsageMistake("\n".join([*entry.mistakes, *mistakes.lines]))
+    program = _program(entry, values, folder, mistakes)
+    written = {name: value for name, value in values.items() if name in ARGUMENTS.by_name}
+    budget = Budget(**{**defaults, **written})
+    check_budget(budget, {name: entry.fields[name] for name in written}, entry.node, mistakes)
+    mistakes.raise_all()
+    return program, budget
+
+
+def _program(entry: Entry, values: Mapping[str, Any], folder: Path, mistakes: Mistakes) -> Program:
     words, cwd = values["script"], os.path.normpath(folder / values.get("cwd", ""))
     command = os.path.join(os.path.dirname(sys.executable), words[0])
     if not os.path.exists(os.path.join(cwd, words[0])) and os.path.isfile(command):
@@ -34,28 +46,8 @@ def read_program(entry: Entry, folder: Path) -> Program:
     elif words[0] != "-m" and not os.path.exists(os.path.join(cwd, words[0])):
         what = f"there is no {os.path.join(cwd, words[0])}; write the script's path from {cwd}, or set cwd"
         mistakes.refuse(entry.fields["script"], "script", what)
-    mistakes.raise_all()
     outputs = tuple(os.path.normpath(os.path.join(cwd, output)) for output in values.get("outputs", ()))
     return Program(words, cwd, values.get("environment", ()), outputs)
-
-
-def read_limits(entry: Entry, defaults: Mapping[str, Any]) -> Budget:
-    """The budget of ``entry``; ``defaults`` are those of the settings. Raises ``UsageMistake``."""
-    mistakes = Mistakes()
-    written = {name: value for name, value in _values(entry).items() if name in ARGUMENTS.by_name}
-    budget = Budget(**{**defaults, **written})
-    check_budget(budget, {name: entry.fields[name] for name in written}, entry.node, mistakes)
-    mistakes.raise_all()
-    return budget
-
-
-def _values(entry: Entry) -> dict[str, Any]:
-    mistakes = Mistakes()
-    values = read_fields(SCRIPT, entry.fields, entry.node, "", mistakes)
-    if entry.mistakes or mistakes:
-        raise UsageMistake("\n".join([*entry.mistakes, *mistakes.lines]))
-    assert values is not None
-    return values
 
 
 class ScriptExit(Exception):  # noqa: N818 - named as SystemExit is

@@ -4,7 +4,7 @@ import sys
 import unittest
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch.distributed as dist
@@ -15,18 +15,8 @@ _MODULE = "torch.testing._internal.common_distributed"
 _SPAWNING: Any = sys.modules["torch.multiprocessing.spawn"]
 
 
-class _Place(NamedTuple):
-    """The rank that this process is, among as many as the test has."""
-
-    rank: int
-    ranks: int
-
-    def rank_among(self, processes: int, starter: str) -> int:
-        """The rank, if ``starter`` starts ``processes`` of them."""
-        if processes != self.ranks:
-            text = f"{starter} starts {processes} processes: write gpus={processes} in its mark"
-            pytest.fail(text, pytrace=False)
-        return self.rank
+#: Called with how many processes are started, and by what: the rank that this process is of them.
+RankAmong = Callable[[int, str], int]
 
 
 def start_no_processes(item: pytest.Item) -> None:
@@ -36,18 +26,25 @@ def start_no_processes(item: pytest.Item) -> None:
     ``_join_processes(body)`` as the test.
     """
     is_rank = dist.is_available() and dist.is_initialized()
-    place = _Place(dist.get_rank(), dist.get_world_size()) if is_rank else _Place(0, 1)
-    _SPAWNING.start_processes = partial(_spawned_as_rank, place)
+    rank, ranks = (dist.get_rank(), dist.get_world_size()) if is_rank else (0, 1)
+
+    def rank_among(processes: int, starter: str) -> int:
+        if processes != ranks:
+            text = f"{starter} starts {processes} processes: write gpus={processes} in its mark"
+            pytest.fail(text, pytrace=False)
+        return rank
+
+    _SPAWNING.start_processes = partial(_spawned_as_rank, rank_among)
     module = sys.modules.get(_MODULE)
     owner = getattr(item, "cls", None)
     if module is None or owner is None or not issubclass(owner, module.MultiProcessTestCase):
         return
     owner._spawn_processes = lambda test: None
-    owner._join_processes = lambda test, body: _body_as_rank(place, test, body)
+    owner._join_processes = lambda test, body: _body_as_rank(rank_among, test, body)
 
 
 def _spawned_as_rank(
-    place: _Place,
+    rank_among: RankAmong,
     function: Callable[..., object],
     args: Sequence[Any] = (),
     nprocs: int = 1,
@@ -56,13 +53,13 @@ def _spawned_as_rank(
     **__: Any,
 ) -> Any:
     """``torch.multiprocessing.spawn``: ``function(i, *args)`` as the process ``i`` that this one is."""
-    function(place.rank_among(nprocs, "torch.multiprocessing.spawn"), *args)
+    function(rank_among(nprocs, "torch.multiprocessing.spawn"), *args)
     return None if join else _SPAWNING.ProcessContext([], [])
 
 
-def _body_as_rank(place: _Place, test: Any, body: Callable[[], object]) -> None:
+def _body_as_rank(rank_among: RankAmong, test: Any, body: Callable[[], object]) -> None:
     """Run ``body`` as the rank that this process is."""
-    test.rank = place.rank_among(int(test.world_size), type(test).__name__)
+    test.rank = rank_among(int(test.world_size), type(test).__name__)
     try:
         body()
     except SystemExit as error:  # how decorators as skip_if_lt_x_gpu skip in a process
