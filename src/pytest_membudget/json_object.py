@@ -115,19 +115,8 @@ def visible(text: str, *, lines: bool = False) -> str:
     if text.isascii() and text.isprintable():
         return text
     kept = "\n\t" if lines else ""
-    return "".join(
-        _written(char) if char not in kept and unicodedata.category(char) in _HIDDEN else char
-        for char in text
-    )
-
-
-def _written(char: str) -> str:
-    code = ord(char)
-    if char == "\n":
-        return "\\n"
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    hidden = {char for char in text if char not in kept and unicodedata.category(char) in _HIDDEN}
+    return text.translate({ord(char): char.encode("unicode_escape").decode() for char in hidden})
 
 
 def _shown(value: object) -> str:

@@ -6,15 +6,9 @@ import pytest
 class BudgetExceeded(pytest.fail.Exception):  # type: ignore[name-defined, misc] # set by a decorator
     """The test takes more memory than its budget allows."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text, pytrace=False)
-
 
 class BudgetUnchecked(pytest.fail.Exception):  # type: ignore[name-defined, misc] # as above
     """The test's budget could not be checked; never a pass."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, pytrace=False)
 
 
 class BodyNotRun(Exception):  # noqa: N818 - it is no error

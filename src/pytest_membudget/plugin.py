@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -160,7 +162,6 @@ def _gate_of(config: pytest.Config) -> Gate:
     from .comparison.base.sources import source_of
     from .gate.hooks import Gate
     from .gate.lock_file import Locking, Rules
-    from .gate.termination import interrupt_on_sigterm
     from .gate.xdist import is_worker
     from .reporting.files.json_file import torch_of
 
@@ -171,8 +172,23 @@ def _gate_of(config: pytest.Config) -> Gate:
     rules = Rules(parse_growth(settings.tolerance), torch_of(os.environ) or "", mode)
     gate = Gate(config, settings, selection, estimators, source, Locking(root, rules))
     if not is_worker(config):  # pytest-xdist ends its workers
-        interrupt_on_sigterm(config)
+        _interrupt_on_sigterm(config)
     return gate
+
+
+def _interrupt_on_sigterm(config: pytest.Config) -> None:
+    """Until the session ends, SIGTERM, with which CI systems cancel a job, ends it as Ctrl-C does.
+
+    Nothing where somebody has a handler already, or in a thread.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        config.add_cleanup(_end_on_sigterm)
+
+
+def _end_on_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _estimators_of(config: pytest.Config, settings: Settings) -> Estimators:

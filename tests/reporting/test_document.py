@@ -180,7 +180,7 @@ def test_hostile_texts_are_only_texts(command, hostile_report, output_format):
 def test_texts_are_shown_with_their_hidden_characters_written_out(document, row):
     [read] = document(row("a\x1b[31m\u202eb\ud800\n", details="a\n\tb\r\x00")).tests
     assert read.nodeid == "a\\x1b[31m\\u202eb\\ud800\\n"
-    assert read.details == "a\n\tb\\x0d\\x00"
+    assert read.details == "a\n\tb\\r\\x00"
 
 
 def test_texts_in_other_scripts_stay(document, row):

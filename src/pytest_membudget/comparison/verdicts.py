@@ -46,7 +46,10 @@ def compared(
     pair = _comparable(head, base, facts)
     if isinstance(pair, str):
         return Comparison(NOT_COMPARABLE, pair, bytes=head_bytes)
-    comparison = explained(_with_figures(_judged(head, base, *pair), *pair), *pair)
+    now, before = pair
+    figure = BaseFigure(before.peak_bytes, dict(before.components), before.timeline)
+    judged = replace(_judged(head, base, now, before), bytes=now.peak_bytes, base=figure)
+    comparison = explained(judged, now, before)
     if not comparison.growth_bytes:
         return comparison
     changes = facts[1].version_changes(facts[0])
@@ -66,14 +69,6 @@ def _owners_first(changes: Versions, findings: Sequence[Finding]) -> Versions:
     packages = {plain(line.partition("/")[0]) for line in lines}
     order = sorted(changes, key=lambda name: (plain(name) not in packages, name != "torch"))
     return {name: changes[name] for name in order[:_VERSIONS]}
-
-
-def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
-    return replace(
-        comparison,
-        bytes=head.peak_bytes,
-        base=BaseFigure(base.peak_bytes, dict(base.components), base.timeline),
-    )
 
 
 def _judged(
@@ -137,22 +132,19 @@ def _comparable(
         if now != before:
             return f"the base's {name} is {before!r}, the head's is {now!r}"
     figures = heads[kinds[0]], bases[kinds[0]]
-    return _maker_differs(head, base, facts, figures) or figures
+    return _maker_differs(facts, figures) or figures
 
 
-def _maker_differs(
-    head: TestResult, base: TestResult, facts: tuple[Facts, Facts], figures: tuple[MemoryReport, MemoryReport]
-) -> str:
-    ours, theirs = facts
-    if figures[0].metric != figures[1].metric:
-        return f"the base's metric is {figures[1].metric}, the head's is {figures[0].metric}"
-    if figures[0].kind == "measured":
-        now, before = (one.device for one in figures)
-        if now != before:
-            return f"the base was measured on {before}, the head on {now}"
+def _maker_differs(facts: tuple[Facts, Facts], figures: tuple[MemoryReport, MemoryReport]) -> str:
+    (ours, theirs), (now, before) = facts, figures
+    if now.metric != before.metric:
+        return f"the base's metric is {before.metric}, the head's is {now.metric}"
+    if now.kind == "measured":
+        if now.device != before.device:
+            return f"the base was measured on {before.device}, the head on {now.device}"
         if theirs.torch is None or theirs.alloc_conf is None:
             return "the base's report does not say which torch and allocator settings it was measured with"
-    if figures[0].kind == "traced" and figures[0].device != figures[1].device:
+    if now.kind == "traced" and now.device != before.device:
         return "the base was estimated by a version of pytest-membudget that had another device"
     if theirs.torch is not None and theirs.torch != ours.torch and not theirs.is_environment:
         return f"the base's torch is {theirs.torch}, the head's is {ours.torch}"

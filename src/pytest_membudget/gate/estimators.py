@@ -41,7 +41,6 @@ class Estimators:
         self,
         header: str,
         begin: Begin,
-        settings: Settings,
         template: Template | None = None,
         early: EarlyWorker | None = None,
         *,
@@ -114,7 +113,7 @@ def choose_estimators(
     given = given_to(config, start.args)
     if isinstance(given, GivenEstimates):
         both = (given, given.measurer)
-        return Estimators(_GIVEN, lambda files, collected: both, settings, is_given=True)
+        return Estimators(_GIVEN, lambda files, collected: both, is_given=True)
     order = Order(
         args=start.args,
         dir=start.dir,
@@ -154,4 +153,4 @@ def choose_estimators(
     header = f"estimates on a stand-in {name} ({stand_in.header}); {measuring}"
     if given is not None:
         header = f"CHECKS NOTHING: measures on {card.device}; {header}"
-    return Estimators(header, begin, settings, template, early, is_given=given is not None)
+    return Estimators(header, begin, template, early, is_given=given is not None)

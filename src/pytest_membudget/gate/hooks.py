@@ -64,20 +64,20 @@ class Gate:
         self._is_worker = is_worker(config)
         self._report_folder = report_folder(config, start.dir)
         of_over = self._report_folder if settings.snapshots == OVER_ALONE else None
-        self._estimators = estimators
+        self.estimators = estimators
         self._comparing = Comparing(source, start, settings.timeout)
-        self.session = BudgetSession(settings, self._estimators, self._comparing, locking, of_over)
+        self.session = BudgetSession(settings, self.estimators, self._comparing, locking, of_over)
         self._locking = locking
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = only_asks(config)
         self._results = self.session.results
-        self._summary = Summary(config, settings, self._results, is_listing=self._nothing_runs)
-        if self._estimators.is_given:
-            self._summary.add(f"membudget: {self._estimators.header}", is_bad=True)
+        self._summary = Summary(config, self._results, is_listing=self._nothing_runs)
+        if self.estimators.is_given:
+            self._summary.add(f"membudget: {self.estimators.header}", is_bad=True)
 
     def pytest_report_header(self) -> list[str]:
         """The lines in the header: device, card and options."""
-        header = f"membudget: {self._estimators.header}"
+        header = f"membudget: {self.estimators.header}"
         if self._settings.strict:
             header += "; strict: what is not checked fails"
         if self._comparing.source is not None:
@@ -87,14 +87,14 @@ class Gate:
     def pytest_pycollect_makemodule(self, module_path: Path) -> None:
         """Prepare for workers as soon as there may be budgets: the module is imported meanwhile."""
         if not self._only_asks and self._may_have_budgets(module_path):
-            self._estimators.begin_template()
+            self.estimators.begin_template()
             self._to_import.append(str(module_path))
 
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
         """Begin a worker when the first file with budgets is imported, where all its tests run."""
         is_file = isinstance(collector, pytest.Module) and str(collector.path) in self._to_import
         if is_file and is_whole(self._config) and not self._is_worker:
-            self._estimators.begin_worker(self._to_import)
+            self.estimators.begin_worker(self._to_import)
 
     def _may_have_budgets(self, path: Path) -> bool:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -180,7 +180,7 @@ class Gate:
         result = item.stash[_RESULT] = self.session.final(item)
         error = reports.error_for(result)
         if error is not None:
-            raise error(reports.failure_text(result, self._report_folder))
+            raise error(reports.failure_text(result, self._report_folder), pytrace=False)
         if result.verdict in reports.SKIPS:
             pytest.skip(result.reason)
         raise BodyNotRun
@@ -190,7 +190,7 @@ class Gate:
         """Fail a test that was marked while it ran: its budget was not checked."""
         if is_marked(item) and _RESULT not in item.stash:
             item.stash[_RESULT] = result = self.session.without_estimate(item, ERROR, _LATE)
-            raise BudgetUnchecked(reports.failure_text(result))
+            raise BudgetUnchecked(reports.failure_text(result), pytrace=False)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -221,7 +221,8 @@ class Gate:
         result = self.session.skipped(item, str(error.msg))
         if result.verdict == ERROR:
             item.stash[_RESULT] = result
-            call.excinfo = reports.excinfo_of(BudgetUnchecked(reports.failure_text(result)))
+            unchecked = BudgetUnchecked(reports.failure_text(result), pytrace=False)
+            call.excinfo = reports.excinfo_of(unchecked)
             call.when = "call"
 
     @pytest.hookimpl(tryfirst=True)
@@ -239,7 +240,7 @@ class Gate:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send an xdist worker the controller's command line and the folder of the base's results."""
-        template = self._estimators.begin_template(waits=True)
+        template = self.estimators.begin_template(waits=True)
         send_start(node, replace(self._start, exchange=self._comparing.folder, template=template))
 
     @pytest.hookimpl(optionalhook=True)
@@ -259,7 +260,7 @@ class Gate:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Close the workers, fail budgets without a result, and write the report."""
-        self.session.close()
+        self.estimators.close()
         own = self.session.end([*self._collected], self._selection.unmatched)
         if self._is_worker:
             send_end(self._config, own)
@@ -277,14 +278,14 @@ class Gate:
         self._comparing.close()
         self._summary.add(*comparison_notices(compared), *self._comparing.notes)
         if self._report_folder is not None and not self._only_asks:
-            self._summary.write_report(self._report_folder, compared, is_given=self._estimators.is_given)
+            self._summary.write_report(self._report_folder, compared, is_given=self.estimators.is_given)
         knows_all = has_run_all and not self._is_incomplete
         self._summary.update_lock(session, self._locking, self._collected if knows_all else None)
         self._summary.print_without_terminal()
 
     def pytest_unconfigure(self) -> None:
         """Close the base's run, also of a session that did not finish."""
-        self.session.close()
+        self.estimators.close()
         self._comparing.close()
 
     def _refuse_unchecked(self, session: pytest.Session, ends: Sequence[End]) -> None:

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 import pytest
 
-from ..budgets.settings import Settings
 from ..errors import UsageMistake
 from ..reporting.files.json_file import write_report
 from ..reporting.terminal.console import disagreement, summary_lines
@@ -84,12 +83,9 @@ def _lines(config: pytest.Config, total: int, write: Callable[[str], None]) -> I
 class Summary:
     """The output of a session when all tests are done."""
 
-    def __init__(
-        self, config: pytest.Config, settings: Settings, results: SessionResults, *, is_listing: bool
-    ) -> None:
+    def __init__(self, config: pytest.Config, results: SessionResults, *, is_listing: bool) -> None:
         """``is_listing``: no test runs, so failures are shown in the summary only."""
         self._config = config
-        self._settings = settings
         self._results = results
         self._is_listing = is_listing
         self._notices: list[tuple[str, bool]] = []

@@ -225,10 +225,6 @@ class BudgetSession:
         troubles = (bodies.trouble, bodies.not_cached, bodies.uncollected)
         return End(planned, collected, unmatched, *troubles, self._unmarked)
 
-    def close(self) -> None:
-        """End the workers."""
-        self._estimators.close()
-
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)
         if test.mistake:

@@ -114,7 +114,7 @@ def test_nothing_ends_a_script_element_but_its_end(text):
     [
         ("tests/test_a.py::test_b[größe-1]", "tests/test_a.py::test_b[größe-1]"),
         ("a\x00\x1b[31m\x7f", "a\\x00\\x1b[31m\\x7f"),
-        ("a\nb\tc", "a\\nb\\x09c"),
+        ("a\nb\tc", "a\\nb\\tc"),
         ("\u202e\u2066\u200b\u2028\ufeff", "\\u202e\\u2066\\u200b\\u2028\\ufeff"),
         ("\ud800\ufffe\U000e0041", "\\ud800\\ufffe\\U000e0041"),
     ],
@@ -124,7 +124,7 @@ def test_hidden_characters_are_written_out(text, shown):
 
 
 def test_lines_stay_where_they_may():
-    assert visible("a\n\tb\r", lines=True) == "a\n\tb\\x0d"
+    assert visible("a\n\tb\r", lines=True) == "a\n\tb\\r"
 
 
 def test_code_that_backticks_can_hold_stays_readable():

@@ -98,10 +98,10 @@ class BasePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Write the result and wait; this process ends with the head's session."""
-        own_session: Any = session.config.pluginmanager.getplugin(GATE).session
-        own_session.close()
+        gate: Any = session.config.pluginmanager.getplugin(GATE)
+        gate.estimators.close()
         write_imports()
-        results = {result.nodeid: result for result in own_session.results.in_order()}
+        results = {result.nodeid: result for result in gate.session.results.in_order()}
         trouble = foreign_text(self._exchange.folder)
         own = Base(results, own_facts(), errors=self._errors, removed=tuple(self._removed))
         self._exchange.write_base(Base(trouble=trouble) if trouble else own)
