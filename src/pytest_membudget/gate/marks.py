@@ -1,10 +1,11 @@
 """Reads the marks of a test: its budget, and whether pytest will skip it."""
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
+from _pytest.skipping import Skip, Xfail, evaluate_skip_marks, evaluate_xfail_marks
 
 from ..budgets.marked_test import MarkedTest
 from ..budgets.marker import read_budget
@@ -21,6 +22,7 @@ _REMEDY = (
     "on a virtual one, in a process where torch.cuda.is_available() is True"
 )
 _MARKED = pytest.StashKey[MarkedTest]()
+_Found = TypeVar("_Found", Skip, Xfail)
 
 
 def is_marked(item: pytest.Item) -> bool:
@@ -66,19 +68,15 @@ def unreadable(file: str, line: int, error: Exception) -> str:
 
 
 def skip_reason(item: pytest.Item, *, is_lifted: bool = False) -> str | None:
-    """Why a mark is certain to skip ``item``; None if none does, or only pytest can evaluate it.
+    """Why a mark skips ``item``; None if none does.
 
     ``is_lifted``: skip marks are evaluated by the worker, where CUDA is available.
     """
-    for mark in () if is_lifted else item.iter_markers("skip"):
-        return str(mark.kwargs.get("reason") or (mark.args[0] if mark.args else "unconditional skip"))
-    for mark in () if is_lifted else item.iter_markers("skipif"):
-        if any(_holds(condition) for condition in _conditions(mark)):
-            return str(mark.kwargs.get("reason") or "skipif")
-    for mark in _xfail_marks(item):
-        if not mark.kwargs.get("run", True):
-            return "[NOTRUN] " + str(mark.kwargs.get("reason") or "xfail(run=False)")
-    return None
+    skipped = None if is_lifted else _evaluated(evaluate_skip_marks, item)
+    if skipped is not None:
+        return skipped.reason
+    expected = _expected(item)
+    return f"[NOTRUN] {expected.reason}" if expected is not None and not expected.run else None
 
 
 def unchecked_text(item: pytest.Item, reason: str) -> str:
@@ -88,29 +86,20 @@ def unchecked_text(item: pytest.Item, reason: str) -> str:
 
 
 def expects_failure(item: pytest.Item, error: type[BaseException]) -> bool:
-    """Whether an xfail mark expects ``error``; a mark that only pytest can evaluate does not count."""
-    for mark in _xfail_marks(item):
-        raises = mark.kwargs.get("raises")
-        kinds = raises if isinstance(raises, tuple) else (raises,)
-        return raises is None or any(isinstance(kind, type) and issubclass(error, kind) for kind in kinds)
-    return False
+    """Whether an xfail mark expects ``error``."""
+    expected = _expected(item)
+    raises = expected.raises if expected is not None else ()
+    kinds = raises if isinstance(raises, tuple) else (raises,)
+    return raises is None or any(isinstance(kind, type) and issubclass(error, kind) for kind in kinds)
 
 
-def _xfail_marks(item: pytest.Item) -> list[pytest.Mark]:
-    """The xfail marks that are certain to apply."""
-    if item.config.getoption("runxfail", False):
-        return []
-    marks = item.iter_markers("xfail")
-    return [mark for mark in marks if not _conditions(mark) or any(map(_holds, _conditions(mark)))]
+def _expected(item: pytest.Item) -> Xfail | None:
+    return None if item.config.getoption("runxfail", False) else _evaluated(evaluate_xfail_marks, item)
 
 
-def _conditions(mark: pytest.Mark) -> Sequence[Any]:
-    return (mark.kwargs["condition"],) if "condition" in mark.kwargs else mark.args
-
-
-def _holds(condition: object) -> bool:
-    """Whether ``condition`` is true; a text is an expression that pytest evaluates."""
+def _evaluated(evaluate: Callable[[pytest.Item], _Found | None], item: pytest.Item) -> _Found | None:
+    """What pytest makes of marks of ``item`` when it sets the test up, which reports a mistake in one."""
     try:
-        return not isinstance(condition, str) and bool(condition)
-    except Exception:  # pytest reports it
-        return False
+        return evaluate(item)
+    except (Exception, pytest.fail.Exception):
+        return None
