@@ -1,8 +1,8 @@
-"""Runs git commands in a folder, whatever git or the user's shell has set in the environment."""
+"""Runs commands: git in a folder, whatever git or the user's shell has set in the environment; and others."""
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,19 +36,26 @@ class GitAnswer:
 def run_git(folder: Path, *args: str, timeout: float = 60.0) -> GitAnswer:
     """Run ``git`` in ``folder`` for at most ``timeout`` seconds."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *args],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-            env=_environment(os.environ),
-        )
+        done = run_command(["git", "-C", str(folder), *args], timeout, _environment(os.environ))
     except (OSError, subprocess.SubprocessError) as error:
         return GitAnswer(1, "", str(error))
     return GitAnswer(done.returncode, done.stdout.strip(), done.stderr)
+
+
+def run_command(
+    words: Sequence[str], timeout: float | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command without input, and return what it writes; its exit status may be any."""
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+        env=environment,
+    )
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

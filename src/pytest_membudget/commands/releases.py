@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from ..comparison.base.sources import PREFIX
 from ..errors import UsageMistake
+from ..git_command import run_command
 
 #: As pip takes it: a name, ``==`` and a version.
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s=]+)")
@@ -75,14 +76,7 @@ def _environment_over_this_one(folder: Path) -> Path:
 
 
 def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    return run_command([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments])
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

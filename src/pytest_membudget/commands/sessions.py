@@ -1,7 +1,6 @@
 """Runs a pytest session with ``--membudget`` in a process, and reads its report."""
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Final
 
 from ..comparison.base.exchange import complaint_in
 from ..errors import UsageMistake
+from ..git_command import run_command
 from ..names import FIGURES
 from ..reporting.document import Document, read_document
 
@@ -23,19 +23,11 @@ def report_of_session(arguments: Sequence[str], variables: Mapping[str, str] | N
     ``UsageMistake`` with pytest's message if no test was estimated.
     """
     with tempfile.TemporaryDirectory(prefix="membudget-") as folder:
-        done = subprocess.run(
-            [*_PYTEST, *arguments, f"--membudget-report={folder}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env={**os.environ, FIGURES: "1", **(variables or {})},
-            check=False,
-        )
+        command = [*_PYTEST, *arguments, f"--membudget-report={folder}"]
+        done = run_command(command, environment={**os.environ, FIGURES: "1", **(variables or {})})
         path = Path(folder, "report.json")
         document = read_document(path) if path.is_file() else Document(())
     if not document.tests:
         shown = " ".join(["pytest", "--membudget", *arguments])
-        raise UsageMistake(f"`{shown}` estimated no test: {complaint_in(done.stdout)}")
+        raise UsageMistake(f"`{shown}` estimated no test: {complaint_in(done.stderr + done.stdout)}")
     return document

@@ -17,6 +17,7 @@ from typing import Any, Final
 from ...cache.states import digest
 from ...cache.store import cache_folder
 from ...errors import UsageMistake
+from ...git_command import run_command
 from ...reporting.document import read_document
 from ..places import CheckoutPaths, checkout_path
 from .exchange import Base, Head, base_of_document
@@ -227,15 +228,7 @@ def _version_text(version: Iterable[int]) -> str:
 
 def _asked(place: str, python: str) -> dict[str, Any]:
     try:
-        done = subprocess.run(
-            [python, "-c", _QUESTIONS, *_NEEDED],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT,
-            check=False,
-        )
+        done = run_command([python, "-c", _QUESTIONS, *_NEEDED], _TIMEOUT)
         answers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return {"missing": [], **answers, "version": list(answers["version"])}
     except (OSError, subprocess.SubprocessError) as error:
