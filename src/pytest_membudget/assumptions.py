@@ -58,15 +58,7 @@ def assume(
 
     Raises ``TypeError`` or ``ValueError`` for what cannot be meant.
     """
-    arguments = {
-        "true_fraction": true_fraction,
-        "distinct_fraction": distinct_fraction,
-        "repeats": repeats,
-        "bins": bins,
-        "routing": routing,
-        "value": value,
-    }
-    given = {name: one for name, one in arguments.items() if one is not None}
+    given = {name: one for name, one in locals().items() if one is not None}
     for name, one in given.items():
         _check(name, one)
     if not given:

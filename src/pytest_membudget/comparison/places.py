@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..cache.paths import is_below
 from ..tracking.running_code.source import PACKAGE_FOLDERS
 
 #: The folder of this package, which is not part of the checkout, even if it is installed inside of it.
@@ -42,20 +43,16 @@ class CheckoutPaths:
         return [*(path for path in map(self.at_base, roots) if path not in listed), *listed]
 
 
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))
-
-
 def _is_own(path: str, head: str) -> bool:
     """Whether ``path`` is a part of the project in the checkout at ``head``; both are resolved."""
-    return _is_within(path, head) and not is_installed(path, head) and path != _OURS
+    return is_below(path, {head}) and not is_installed(path, head) and path != _OURS
 
 
 def is_installed(path: str, head: str) -> bool:
     """Whether ``path`` belongs to an installation of Python inside of the checkout at ``head``."""
     prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)} - {head}
     return any(part in path + os.sep for part in PACKAGE_FOLDERS) or any(
-        _is_within(path, prefix) and _is_within(prefix, head) for prefix in prefixes
+        is_below(path, {prefix}) and is_below(prefix, {head}) for prefix in prefixes
     )
 
 
@@ -112,5 +109,5 @@ def foreign_modules(modules: Mapping[str, ModuleType | None], head: str, own: st
         if name.partition(".")[0] != __package__.partition(".")[0]
     }
     return {
-        name: file for name, file in files.items() if _is_own(file, real) and not _is_within(file, inside)
+        name: file for name, file in files.items() if _is_own(file, real) and not is_below(file, {inside})
     }
