@@ -186,20 +186,25 @@ class TestResult(JsonObject):
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """The caveats of the verdict, each once: the estimates', unless the budget was measured."""
-        is_measured = self.measurements and not self._holds_host  # which is not measured
+        limits_host = self.budget is not None and self.budget.host_gib is not None
+        is_measured = self.measurements and not limits_host  # which is not measured
         reports = self.measurements if is_measured else self.estimates
         return tuple(dict.fromkeys(caveat for report in reports for caveat in report.caveats))
 
     @property
     def unchecked_caveats(self) -> tuple[Caveat, ...]:
         """The caveats that ``--membudget-strict`` fails."""
+        budget = self.budget or Budget()
+        counts = {
+            HOST_DEPENDS: budget.host_gib is not None,
+            HELD_DEPENDS: budget.held_gib is not None or budget.max_growth is not None,
+            COMPONENT_DEPENDS: bool(budget.components),
+        }
         return tuple(
-            caveat
-            for caveat in self.caveats
-            if (caveat.kind in (MISSING, UNCHECKED) and not self._has_room_for(caveat.cause))
-            or (caveat.cause is HOST_DEPENDS and self._holds_host)
-            or (caveat.cause is HELD_DEPENDS and self._holds_held)
-            or (caveat.cause is COMPONENT_DEPENDS and self._holds_components)
+            one
+            for one in self.caveats
+            if (one.kind in (MISSING, UNCHECKED) and not self._has_room_for(one.cause))
+            or counts.get(one.cause, False)
         )
 
     def _has_room_for(self, cause: Cause) -> bool:
@@ -209,19 +214,6 @@ class TestResult(JsonObject):
             return False
         is_bounded = budget.gib is not None and budget.metric == "allocated" and not budget.components
         return is_bounded and figure.peak_bytes + most <= self.limit_bytes
-
-    @property
-    def _holds_host(self) -> bool:
-        return self.budget is not None and self.budget.host_gib is not None
-
-    @property
-    def _holds_held(self) -> bool:
-        budget = self.budget
-        return budget is not None and (budget.held_gib is not None or budget.max_growth is not None)
-
-    @property
-    def _holds_components(self) -> bool:
-        return self.budget is not None and bool(self.budget.components)
 
     @property
     def mark(self) -> str:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_membudget.comparison.base.exchange import Base, Exchange, Head
+from pytest_membudget.comparison.base.exchange import Base, Exchange, Head, Order
 from pytest_membudget.comparison.base.invocation import Invocation
 from pytest_membudget.comparison.base.run import BaseRun
 from pytest_membudget.comparison.base.sources import Start
@@ -31,7 +31,8 @@ def test_a_result_ends_the_waiting(exchange):
 
 def test_a_process_that_dies_ends_the_waiting(tmp_path):
     """Here it exits at once, for its folder is not there."""
-    start = Start([], str(tmp_path / "none"), Head([], [], []), sys.path, os.environ, sys.executable)
+    order = Order([], str(tmp_path / "none"), Head([], [], []), str(tmp_path), str(tmp_path))
+    start = Start(order, sys.path, os.environ, sys.executable)
     source = SimpleNamespace(top=tmp_path, prepare=lambda *of_head: start)
     run = BaseRun(source, Invocation([], str(tmp_path), str(tmp_path)))
     run.begin(Head([], [], []))

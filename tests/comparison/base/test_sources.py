@@ -110,8 +110,8 @@ def test_the_process_has_this_package_the_checkout_and_nothing_else_of_the_heads
     package, *others = start.import_path
     assert others == [str(checkout / "lib"), str(checkout / "src"), "/other/lib"]
     assert [path.resolve() for path in Path(package).iterdir()] == [Path(pytest_membudget.__file__).parent]
-    assert (start.python, start.dir) == ("/p", "/started/in")
-    assert start.args[-2:] == ["--rootdir=/root", "-q"]
+    assert (start.python, start.order.dir) == ("/p", "/started/in")
+    assert start.order.args[-2:] == ["--rootdir=/root", "-q"]
     # estimates are cached by the import path
     assert source.prepare(tmp_path / "next", Invocation([], "", ""), head).import_path[0] == package
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...worker.processes import start_process
 from ...worker.protocol import Channel
-from .exchange import Exchange, Head, Order, base_without_figures
+from .exchange import Exchange, Head, base_without_figures
 from .git import remove_worktree, worktree_in
 from .invocation import Invocation
 from .sources import BaseSource, Start
@@ -71,8 +71,7 @@ class BaseRun:
             self._process, self._channel = start_process(
                 _PROCESS, output, start.environment, python=start.python, import_path=start.import_path
             )
-        order = Order(start.args, start.dir, start.head, str(self.folder), str(self._source.top))
-        self._channel.send(order.to_json())
+        self._channel.send(start.order.to_json())
         self._watch = threading.Thread(target=self._report_end, args=(self._process.pid,), daemon=True)
         self._watch.start()
 

@@ -20,7 +20,7 @@ from ...errors import UsageMistake
 from ...git_command import run_command
 from ...reporting.document import read_document
 from ..places import CheckoutPaths, checkout_path
-from .exchange import Base, Head, base_of_document
+from .exchange import Base, Head, Order, base_of_document
 from .foreign_imports import VARIABLE
 from .git import OPTION, add_worktree, checkout_of, find_base, submodules_in, worktree_in
 from .invocation import Invocation
@@ -54,9 +54,7 @@ print(json.dumps(answers))
 class Start:
     """What the base's process is started with."""
 
-    args: Sequence[str]
-    dir: str
-    head: Head
+    order: Order
     """With the base's paths."""
     import_path: Sequence[str]
     environment: Mapping[str, str]
@@ -101,10 +99,10 @@ class CommitSource:
         places = CheckoutPaths(str(self.top), str(worktree))
         start, rootdir = places.at_base(invocation.dir), places.at_base(invocation.rootdir)
         files = [places.at_base(file) for file in head.files] if head.files is not None else None
+        args = ["-p", _FOREIGN_IMPORTS, f"--rootdir={rootdir}", *map(places.argument, invocation.args)]
+        own_dir = start if os.path.isdir(start) else str(worktree)
         return Start(
-            args=["-p", _FOREIGN_IMPORTS, f"--rootdir={rootdir}", *map(places.argument, invocation.args)],
-            dir=start if os.path.isdir(start) else str(worktree),
-            head=replace(head, files=files),
+            Order(args, own_dir, replace(head, files=files), str(folder), str(self.top)),
             import_path=places.import_path(sys.path, head.roots),
             environment=self._environment(places, folder),
             python=sys.executable,
@@ -142,10 +140,9 @@ class EnvironmentSource:
         """Link this package into a separate folder for the import path. Raises ``OSError``."""
         own = checkout_path(sys.path, head.roots, str(self.top))
         others = [entry for entry in self.import_path if entry not in own]
+        args = [*_PLUGIN, f"--rootdir={invocation.rootdir}", *invocation.args]
         return Start(
-            args=[*_PLUGIN, f"--rootdir={invocation.rootdir}", *invocation.args],
-            dir=invocation.dir,
-            head=head,
+            Order(args, invocation.dir, head, str(folder), str(self.top)),
             import_path=[str(_linked_package(folder)), *own, *others],
             environment=dict(os.environ),
             python=self.python,
