@@ -3,10 +3,11 @@
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.verdict import Part
 from pytest_membudget.components import METRICS
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.memory_report import MemoryReport
-from pytest_membudget.results.advice import CHANGES, Advice, Excess, excess_of, savings_first, worth_trying
+from pytest_membudget.results.advice import CHANGES, Advice, excess_of, savings_first, worth_trying
 from pytest_membudget.worker.server.changes.table import APPLY
 
 GIB = 2**30
@@ -18,27 +19,33 @@ def report(**components):
     return MemoryReport("traced", "allocated", dict.fromkeys(METRICS, total), components)
 
 
+def part(of, limit_bytes, held):
+    return Part("components" if of else "gib", of, limit_bytes, held)
+
+
 @pytest.mark.parametrize(
     ("budget", "ran_out", "excess"),
     [
-        (Budget(gib=2), False, Excess(None, 2 * GIB)),
-        (Budget(gib=4, components={"activations": 1}), False, Excess("activations", GIB)),
+        (Budget(gib=2), False, ("", 2 * GIB)),
+        (Budget(gib=4, components={"activations": 1}), False, ("activations", GIB)),
         (Budget(gib=4, host_gib=1), False, None),
-        (Budget(gib=2, gpu=CARD), False, Excess(None, 2 * GIB)),
+        (Budget(gib=2, gpu=CARD), False, ("", 2 * GIB)),
         # what the card can hold is what is missing, though the budget is less
-        (Budget(gib=2, gpu=CARD), True, Excess(None, find_gpu(CARD).usable_bytes)),
+        (Budget(gib=2, gpu=CARD), True, ("", find_gpu(CARD).usable_bytes)),
     ],
 )
 def test_the_total_comes_before_components(budget, ran_out, excess):
-    assert excess_of(budget, report(activations=3 * GIB), ran_out=ran_out) == excess
+    found = excess_of(budget, report(activations=3 * GIB), ran_out=ran_out)
+
+    assert (found and (found.of, found.limit_bytes)) == excess
 
 
 def test_what_is_missing_is_that_of_the_component():
     held = report(activations=3 * GIB, parameters=5 * GIB)
 
-    assert Excess("activations", GIB).missing_bytes(held) == 2 * GIB
-    assert Excess(None, GIB).missing_bytes(held) == 7 * GIB
-    assert Excess(None, 9 * GIB).missing_bytes(held) == 0
+    assert part("activations", GIB, held).excess_bytes == 2 * GIB
+    assert part("", GIB, held).excess_bytes == 7 * GIB
+    assert part("", GIB, held).bytes_in(report(inputs=4)) == 4
 
 
 @pytest.mark.parametrize(
@@ -63,8 +70,8 @@ def test_the_json_is_read_again():
 # Which changes are tried: those that can save enough of what is missing
 
 
-def tried(limit, fixtures=(), component=None, **components):
-    found = worth_trying(report(**components), Excess(component, limit), fixtures)
+def tried(limit, fixtures=(), component="", **components):
+    found = worth_trying(part(component, limit, report(**components)), fixtures)
     return [change.name for change in found]
 
 

@@ -55,13 +55,25 @@ class Part:
     limit_bytes: int
     report: MemoryReport
     """Of the rank that takes most of it."""
-    bytes: int
-    """What it takes; of host memory what the machine holds."""
+    host_bytes: int | None = None
+    """Of host memory what the machine holds."""
+
+    @property
+    def bytes(self) -> int:
+        """What it takes."""
+        return self.bytes_in(self.report) if self.host_bytes is None else self.host_bytes
 
     @property
     def excess_bytes(self) -> int:
         """How much is over the limit; 0 or less if it is within."""
         return self.bytes - self.limit_bytes
+
+    def bytes_in(self, report: MemoryReport) -> int:
+        """What ``report`` takes of it."""
+        if self.argument == "components":
+            return report.components.get(self.of, 0)
+        others = {"held_gib": report.held_bytes or 0, "host_gib": report.host_bytes}
+        return others.get(self.argument, report.peak_bytes)
 
     @property
     def holders(self) -> Sequence[Holder]:
@@ -77,22 +89,19 @@ def parts_of(
 ) -> Iterator[Part]:
     """The parts of ``budget``, in the order in which they decide; ``host_bytes``: of the fullest machine."""
 
-    def part(argument: str, of: str, limit_bytes: int, sizes: Sequence[int]) -> Part:
-        most = max(sizes)
-        return Part(argument, of, limit_bytes, reports[sizes.index(most)], most)
+    def part(argument: str, of: str, limit_bytes: int) -> Part:
+        of_ranks = [Part(argument, of, limit_bytes, one) for one in reports]
+        return max(of_ranks, key=lambda one: one.bytes)
 
     if budget.limit_bytes is not None:
-        yield part("gib", "", budget.limit_bytes, [one.peak_bytes for one in reports])
+        yield part("gib", "", budget.limit_bytes)
     for name, gib in budget.components.items():
-        sizes = [one.components.get(name, 0) for one in reports]
-        yield part("components", name, bytes_of_gib(gib), sizes)
+        yield part("components", name, bytes_of_gib(gib))
     if budget.held_gib is not None:
-        sizes = [one.held_bytes or 0 for one in reports]
-        yield part("held_gib", "what is held when the body ends", bytes_of_gib(budget.held_gib), sizes)
+        yield part("held_gib", "what is held when the body ends", bytes_of_gib(budget.held_gib))
     if budget.host_gib is not None and host_bytes is not None:
-        sizes = [one.host_bytes for one in reports]
-        fullest = part("host_gib", "host memory", bytes_of_gib(budget.host_gib), sizes)
-        yield replace(fullest, bytes=host_bytes)
+        fullest = part("host_gib", "host memory", bytes_of_gib(budget.host_gib))
+        yield replace(fullest, host_bytes=host_bytes)
 
 
 def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None = None) -> Verdict:

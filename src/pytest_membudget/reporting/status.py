@@ -264,7 +264,7 @@ def over_of(result: TestResult) -> Part | None:
     if figure is None:
         return None
     if limit_bytes is not None and figure.peak_bytes > limit_bytes:  # the budget's, or the lock file's
-        return Part("gib", "", limit_bytes, figure, figure.peak_bytes)
+        return Part("gib", "", limit_bytes, figure)
     reports = result.measurements or result.estimates
     parts = parts_of(budget, reports, result.host_bytes) if budget is not None else ()
     return next((part for part in parts if part.of and part.excess_bytes > 0), None)

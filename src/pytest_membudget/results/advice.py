@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from ..budgets.budget import Budget
-from ..budgets.verdict import parts_of
+from ..budgets.verdict import Part, parts_of
 from ..components import (
     ACTIVATIONS,
     CACHED,
@@ -31,35 +31,15 @@ BATCH_SIZES: Final = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """A total or a component that is over its limit."""
-
-    component: str | None
-    """None for the total."""
-    limit_bytes: int
-
-    def figure_bytes(self, report: MemoryReport) -> int:
-        """Its size in ``report``."""
-        return report.peak_bytes if self.component is None else report.components.get(self.component, 0)
-
-    def missing_bytes(self, report: MemoryReport) -> int:
-        """How much it is over the limit in ``report``; 0 if it is within."""
-        return max(0, self.figure_bytes(report) - self.limit_bytes)
-
-
-def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Excess | None:
-    """The part of ``report`` that is over ``budget``; None if only host memory is.
+def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Part | None:
+    """The part of ``budget`` that ``report`` is over; None if only host memory is.
 
     ``ran_out``: the test ran out of the named card's memory; ``report`` is of a run without that limit.
     """
-    capacity_bytes = budget.capacity_bytes
-    if ran_out and capacity_bytes is not None:
-        return Excess(None, capacity_bytes)
-    for part in parts_of(budget, [report]):
-        if part.excess_bytes > 0 and part.argument != "held_gib":
-            return Excess(part.of or None, part.limit_bytes)
-    return None
+    if ran_out and budget.capacity_bytes is not None:
+        return Part("gib", "", budget.capacity_bytes, report)
+    parts = parts_of(budget, [report])
+    return next((part for part in parts if part.excess_bytes > 0 and part.argument != "held_gib"), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +92,13 @@ class Change:
     needs: str | None = PARAMETERS
     """A component that must be there, or the change is not tried."""
 
-    def most_saved_bytes(self, report: MemoryReport, component: str | None) -> int:
-        """The most that it can save at the peak, of ``component`` or of the total."""
-        if self.needs is not None and not report.components.get(self.needs):
+    def most_saved_bytes(self, part: Part) -> int:
+        """The most that it can save of ``part`` at the peak."""
+        held = part.report.components
+        if self.needs is not None and not held.get(self.needs):
             return 0
-        held = {name: size for name, size in report.components.items() if name in self.lowers | _AROUND}
-        return sum(held.values()) if component is None else held.get(component, 0)
+        lowered = {name: size for name, size in held.items() if name in self.lowers | _AROUND}
+        return lowered.get(part.of, 0) if part.of else sum(lowered.values())
 
 
 HALF_BATCH: Final = Change(
@@ -165,14 +146,13 @@ CHANGES: Final = (
 )
 
 
-def worth_trying(report: MemoryReport, excess: Excess, fixtures: Collection[str]) -> Iterator[Change]:
-    """The changes that can save enough of what ``report`` is over its budget.
+def worth_trying(excess: Part, fixtures: Collection[str]) -> Iterator[Change]:
+    """The changes that can save enough of what is over the budget.
 
     ``fixtures``: the fixtures and parameters of the test, by name.
     """
-    missing_bytes = excess.missing_bytes(report)
     for change in CHANGES:
         if change is HALF_BATCH and BATCH_SIZES.isdisjoint(fixtures):
             continue
-        if is_worth_it(change.most_saved_bytes(report, excess.component), missing_bytes):
+        if is_worth_it(change.most_saved_bytes(excess), excess.excess_bytes):
             yield change

@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ...budgets.marked_test import MarkedTest
+from ...budgets.verdict import Part
 from ...errors import WorkerFailure
 from ...memory_report import MemoryReport
-from ...results.advice import Advice, Change, Excess, excess_of, savings_first, worth_trying
+from ...results.advice import Advice, Change, excess_of, savings_first, worth_trying
 from ...results.answer import TRACED, Request
 from .workers import Workers
 
@@ -47,16 +48,15 @@ class Trials:
         excess = excess_of(test.budget, report, ran_out=ran_out) if report is not None else None
         if report is None or excess is None:
             return None
-        changes = worth_trying(report, excess, test.fixtures)
+        changes = worth_trying(excess, test.fixtures)
         asked = [(one, workers_for(one), replace(request, change=one.name)) for one in changes]
         trials, untried = self._tried(asked, excess, say)
         self._left_seconds -= time.monotonic() - began
-        figure_bytes = excess.figure_bytes(report)
-        listed = savings_first(trials, figure_bytes, excess.missing_bytes(report))
-        return Advice(figure_bytes, excess.limit_bytes, {**listed, **dict.fromkeys(untried)})
+        listed = savings_first(trials, excess.bytes, excess.excess_bytes)
+        return Advice(excess.bytes, excess.limit_bytes, {**listed, **dict.fromkeys(untried)})
 
     def _tried(
-        self, asked: Sequence[tuple[Change, Workers, Request]], excess: Excess, say: Say
+        self, asked: Sequence[tuple[Change, Workers, Request]], excess: Part, say: Say
     ) -> tuple[dict[str, int], list[str]]:
         """The figures of trials by what to write, and the titles of changes that were not tried."""
         ends = time.monotonic() + self._left_seconds
@@ -72,7 +72,7 @@ class Trials:
             say(change.title)
             report, changed = _run(workers, request)
             if report is not None and changed:
-                trials[change.write.format(changed)] = excess.figure_bytes(report)
+                trials[change.write.format(changed)] = excess.bytes_in(report)
         return trials, untried
 
 
