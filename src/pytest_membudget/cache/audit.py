@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: The events; the arguments are the function's name, its arguments and its keywords.
-LOOK, START = "membudget.look", "membudget.start"
+LOOK, START = "membudget.look", "multiprocessing"
 #: The ends of files that Python imports; of bytecode, the source is looked for too.
 CODE = (".py", ".so")
 #: Programs that say what the machine is, as ``platform`` does, which is not followed either.

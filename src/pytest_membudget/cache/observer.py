@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ..git_command import LOCAL
@@ -77,23 +76,17 @@ class Observer:
         handlers: dict[str, Callable[..., object] | None] = {
             "open": self._opened,
             LOOK: self._looked,
-            START: partial(self._started, "multiprocessing"),
-            "os.fork": lambda: None if self._in_test else self._lost("os.fork"),
-            "os.posix_spawn": partial(self._started, "os.posix_spawn"),
+            **dict.fromkeys((START, "os.posix_spawn"), self._started),
+            "os.fork": lambda: self._lost() if not self._in_test else None,
             "subprocess.Popen": self._runs,
             "os.listdir": lambda path: self._see("listing", _folder_of(path)),
             "os.scandir": self._scanned,
             "os.mkdir": lambda path, mode, folder: self._create(path_of(path, folder)),
-            "os.link": partial(self._moved, "os.link"),
-            "os.rename": partial(self._moved, "os.rename"),
-            "os.symlink": partial(self._moved, "os.symlink"),
-            "os.remove": lambda path, folder: self._see("state", path_of(path, folder)),
-            "os.rmdir": lambda path, folder: self._see("state", path_of(path, folder)),
+            **dict.fromkeys(("os.link", "os.rename", "os.symlink"), self._moved),
+            **dict.fromkeys(("os.remove", "os.rmdir"), lambda *place: self._see("state", path_of(*place))),
             "os.truncate": lambda path, length: self._see("state", path_of(path)),
             "ctypes.dlopen": self._loaded,
-            "socket.bind": partial(self._sends, "socket.bind"),
-            "socket.connect": partial(self._sends, "socket.connect"),
-            "socket.sendmsg": partial(self._sends, "socket.sendmsg"),
+            **dict.fromkeys(("socket.bind", "socket.connect", "socket.sendmsg"), self._sends),
             "import": lambda module, path, *_: self._see("state", path_of(path)),
             # Triton's ptxas writes what it makes of such a file next to it
             "tempfile.mkstemp": lambda path: self._made.update((str(path_of(path)), f"{path_of(path)}.o")),
@@ -102,7 +95,7 @@ class Observer:
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
             if event not in handlers:
-                handlers[event] = None if event.startswith(_HARMLESS) else partial(self._lost, event)
+                handlers[event] = None if event.startswith(_HARMLESS) else self._lost
             handler = handlers[event]
             if handler is not None:
                 self._handle(event, handler, *args)
@@ -114,7 +107,7 @@ class Observer:
 
     def _handle(self, event: str, handler: Callable[..., object], *args: Any) -> None:
         if not getattr(self._own, "is_running", False):
-            self._own.is_running = True
+            self._own.is_running, self._own.event = True, event
             try:
                 handler(*args)
             except Exception as error:  # it must not fail the test; something was not recorded
@@ -145,10 +138,10 @@ class Observer:
         if self._pid not in (0, os.getpid()):
             os.write(self._of_children, json.dumps([found, key, state]).encode() + b"\n")
 
-    def _lost(self, event: str, *args: Any) -> None:
-        """Something happened that cannot be followed."""
+    def _lost(self, *args: Any) -> None:
+        """What happens now cannot be followed."""
         if not is_installations(in_test=self._in_test):
-            self._note("trouble", event)
+            self._note("trouble", self._own.event)
 
     # Paths
 
@@ -216,11 +209,11 @@ class Observer:
         if path is not None and not os.path.isdir(path):
             self._made.add(path)
 
-    def _moved(self, event: str, source: Any, target: Any, *folders: int) -> None:
+    def _moved(self, source: Any, target: Any, *folders: int) -> None:
         """``target`` is to be what ``source`` is: followed where the process has made that."""
         path = path_of(source, folders[0])
         if path is not None and not self._is_left_out(path):
-            self._lost(event)
+            self._lost()
         else:
             self._makes(path_of(target, folders[-1]))
 
@@ -244,21 +237,21 @@ class Observer:
             else:
                 self._see("state", folder, by_all=True)
 
-    def _sends(self, event: str, _: object, address: object) -> None:
+    def _sends(self, _: object, address: object) -> None:
         """A socket is used: by ``multiprocessing`` for the test's own processes, or it is the network's."""
         if address is not None and _OF_PROCESSES not in str(address):
-            self._lost(event)
+            self._lost()
 
-    def _started(self, event: str, *_: Any) -> None:
+    def _started(self, *_: Any) -> None:
         if asking()[1] not in _OF_SUBPROCESS:
-            self._lost(event)
+            self._lost()
 
     def _runs(self, program: Any, given: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
         """A process, followed where its answer depends on the checkout, the program or its absence alone."""
         variables = os.environ if environment is None else environment
         words = _words_of(given)
         if not words:
-            self._lost("subprocess.Popen")
+            self._lost()
             return
         is_shells = words[0] != os.fsdecode(program)  # its first word may be the shell's own command
         searched = [""] if os.sep in words[0] else os.get_exec_path(dict(variables))
@@ -267,7 +260,7 @@ class Observer:
         if _asks_git(words, variables):
             self._see("git", _folder_of(folder), by_all=True)
         elif is_there and not (_asks_program(words) or compiles()):
-            self._lost("subprocess.Popen")
+            self._lost()
         for place in places:
             self._see("state", place, by_all=True)
 

@@ -47,10 +47,8 @@ def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
     marks = [(mark.args, mark.kwargs) for mark in item.iter_markers(MARKER)]
     try:
         budget = read_budget(marks, settings.marker_defaults())
-    except MembudgetError as error:
-        mistake = f"{file}:{line}: {error}"
-    except Exception as error:  # a value that cannot be compared (an array); it must not end the session
-        mistake = unreadable(file, line, error)
+    except Exception as error:  # it must not end the session
+        mistake = mistake_text(file, line, error)
     return MarkedTest(
         *(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake),
         is_selected=is_selected(item),
@@ -59,9 +57,11 @@ def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
     )
 
 
-def unreadable(file: str, line: int, error: Exception) -> str:
+def mistake_text(file: str, line: int, error: Exception) -> str:
     """The message for a mark at ``file:line`` whose values raise ``error`` when they are used."""
-    return (
+    if isinstance(error, MembudgetError):
+        return f"{file}:{line}: {error}"
+    return (  # a value that cannot be compared (an array)
         f"{file}:{line}: the budget could not be checked ({type(error).__name__}: {error}); "
         "write plain numbers and texts in the mark, as in mem_budget(gib=40)"
     )

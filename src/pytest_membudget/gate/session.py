@@ -21,7 +21,7 @@ from ..results.test_result import TestResult, with_measurement
 from ..scenarios.items import ScenarioItem
 from .estimators import Estimators
 from .lock_file import Locking
-from .marks import expects_failure, is_marked, marked_test, skip_reason, unchecked_text, unreadable
+from .marks import expects_failure, is_marked, marked_test, mistake_text, skip_reason, unchecked_text
 from .output import Progress
 from .session_results import SessionResults
 from .test_reports import error_for, failure_line, may_be_expected, skip_text
@@ -234,8 +234,6 @@ class BudgetSession:
             if test.is_selected and result.reason == NOTHING_ALLOCATED:
                 return replace(result, verdict=NO_MEMORY, reason="takes no GPU memory")
             return result
-        except MembudgetError as error:
-            reason = f"{test.location}: {error}"
-        except Exception as error:  # a value that cannot be compared (an array); it must not end the session
-            reason = unreadable(test.file, test.line, error)
+        except Exception as error:  # it must not end the session
+            reason = mistake_text(test.file, test.line, error)
         return result_of(replace(test, budget=None), Verdict(ERROR, reason))
