@@ -1,6 +1,7 @@
 """What all estimates of a session depend on: the same for the same, another for anything that may matter."""
 
 import os
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from pytest_membudget.devices.choice import StandIn, find_stand_in
 from pytest_membudget.devices.stand_in.building import Built
 from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.gate import estimators
+from pytest_membudget.hardware.gpus import CUSTOM_GPUS
 from pytest_membudget.results.answer import Request
+from pytest_membudget.user_input.nodes import TOML, Node
 from pytest_membudget.worker.protocol import STAND_IN
 
 STARTED = Invocation([], "/project", "/project")
@@ -141,6 +144,21 @@ def test_workers_with_another_number_of_cards_have_other_estimates(monkeypatch, 
 
     version = find_stand_in().torch.version
     assert [device for *_, device, _ in asked] == [[STAND_IN, "H100-80GB", gpus, version] for gpus in (1, 2)]
+
+
+def test_custom_cards_count_by_the_variable_that_has_them(monkeypatch, pytestconfig):
+    """Their values have places in a file, which print otherwise in each process."""
+
+    def key():
+        settings = Settings(gpus=Node({}, "pyproject.toml", syntax=replace(TOML, scalar=lambda value: "")))
+        cache = session_facts.cache_of(pytestconfig, settings, "/project", [], [], [])
+        return cache._key(Request("t.py::t", "t.py", "A100-40GB", False, "allocated"))
+
+    before = key()
+    assert key() == before
+
+    monkeypatch.setenv(CUSTOM_GPUS, "{}")
+    assert key() != before
 
 
 def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeypatch, pytestconfig, tmp_path):

@@ -36,9 +36,10 @@ _REPORTING = frozenset([
 _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 #: pytest-xdist adds it for its workers.
 _XDISTS_OWN = "no:terminal"
-#: Settings that only affect what is done with an estimate; the worker's device is a separate fact.
+#: Settings that only affect what is done with an estimate; the worker's device is a separate fact, and
+#: custom GPUs are in a variable.
 _JUDGING = frozenset([
-    "measure", "max_growth", "tolerance", "timeout", "cache", "strict", "tests",
+    "gpus", "measure", "max_growth", "tolerance", "timeout", "cache", "strict", "tests",
     "lift_cuda_skips", "advice", "snapshots"
 ])  # fmt: skip
 
