@@ -19,14 +19,11 @@ VARIABLE = "MEMBUDGET_FOREIGN_IMPORTS"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Report after the test files were imported."""
+    """Report after the test files were imported, and after a test's body has run, which may import more."""
     write_imports()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
-    """Report after a test's body has run, which may import more."""
-    write_imports()
+pytest_runtest_teardown = pytest_collection_finish
 
 
 def write_imports() -> None:
