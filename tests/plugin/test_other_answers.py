@@ -40,7 +40,7 @@ def take_if(condition):
     take(256 if condition else 1)
 
 def numbers():
-    return torch.randn(1024, device="cuda")
+    return torch.randn(1024, device="cuda").neg_()  # of what was just drawn it is sure that some are above 0
 
 def used_by_another_stream():
     stream, x = torch.cuda.Stream(), take(64)

@@ -164,8 +164,7 @@ class StandInDevice(RecordedDevice):
 
         self._rank = rank
         observer = self._run.observer
-        following = self._values.following
-        numbers = RankNumbers(following.known, following.supposed)
+        numbers = RankNumbers(self._values.following)
         self._ranks = StandInRanks(
             rank,
             world_size,

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
 from ...real.kernels import argument, kernel_of, operator_of, taking_numbers, written_arguments
+from ..values.drawn_shares import DRAW
 from ..values.following import Following
 from ..values.supposed_values import COMPARES
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
@@ -46,8 +47,9 @@ class HollowTensors:
         """Replace what fills, and all that computes: once for all forks of this process."""
         for name in NAMES:
             if torch._C._dispatch_has_kernel(f"aten::{name}"):
-                fill = self._seen(_operator(name), self._fills.replacement(name, host_kernel(name)))
-                self._replace(name, self._seen_by_host(fill))
+                operator = _operator(name)
+                fill = self._seen(operator, self._fills.replacement(name, host_kernel(name)))
+                self._replace(name, self._seen_by_host(operator, fill))
         for name in computing_operators():
             operator, kernel = _operator(name), host_kernel(name)
             if name in READS:
@@ -73,12 +75,17 @@ class HollowTensors:
 
         return run
 
-    def _seen_by_host(self, fill: Kernel) -> Kernel:
-        following = self._following
+    def _seen_by_host(self, operator: Any, fill: Kernel) -> Kernel:
+        following, draws = self._following, operator is DRAW
 
         def run(keys: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             following.see_host(tensor)
-            return fill(keys, tensor, *args, **kwargs)
+            result = fill(keys, tensor, *args, **kwargs)
+            if draws:
+                following.drawn.saw(operator, (tensor, *args), tensor)
+            else:
+                following.drawn.forget(tensor)
+            return result
 
         return run
 

@@ -60,6 +60,7 @@ class Collectives:
             return identical_results(self._numbers, func, args, group.size())
 
     def _after(self, operator: str, args: Sequence[Any], known: Sequence[Any]) -> None:
+        self._numbers.forget_draws()
         if operator == "broadcast_":
             with _Aside():
                 self._broadcasts.tensors(dist.ProcessGroup.unbox(args[1]), args[2], args[0])

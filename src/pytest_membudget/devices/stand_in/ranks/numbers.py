@@ -3,8 +3,7 @@
 import torch
 
 from ..values.card_storages import Scalar
-from ..values.known_values import KnownValues
-from ..values.supposed_values import SupposedValues
+from ..values.following import Following
 
 #: Elements of a host tensor whose numbers are passed on: counters, sizes, flags, lists of ids.
 _MOST_ELEMENTS = 2**16
@@ -13,9 +12,10 @@ _MOST_ELEMENTS = 2**16
 class RankNumbers:
     """Of cards' tensors what ``stand_in/values`` follows; of the host's, which are small, what is there."""
 
-    def __init__(self, known: KnownValues, supposed: SupposedValues) -> None:
-        self._known = known
-        self._supposed = supposed
+    def __init__(self, following: Following) -> None:
+        self._known = following.known
+        self._supposed = following.supposed
+        self._drawn = following.drawn
 
     def most_elements(self, dtype: torch.dtype) -> int:
         """How many elements a tensor of ``dtype`` may have for its numbers to be followed."""
@@ -73,6 +73,10 @@ class RankNumbers:
         if tensor.is_cuda:
             self._known.forget(tensor)
             self._supposed.forget(tensor)
+
+    def forget_draws(self) -> None:
+        """A collective may have changed what was drawn just now."""
+        self._drawn.forget_all()
 
     def exchange(self, given: torch.Tensor, received: torch.Tensor, rank: int, size: int) -> None:
         """Ranks have sent each other equal parts of ``given``; each is taken to have sent as this one.

@@ -10,6 +10,7 @@ from ....caveats import WORST_CASE
 from ....tracking.running_code.source import SourceFinder
 from ..host.memory import HostMemory
 from .card_storages import CardStorages, Scalar
+from .drawn_shares import DRAW, DrawnShares
 from .followed_memory import FollowedMemory
 from .host_copies import HostCopies
 from .known_shapes import Shape
@@ -32,6 +33,9 @@ class Following:
         self._known_keys, self._supposed_keys = self.known.keys, self.supposed.keys
         self.reads = Reads(self.known, self.supposed)
         self._counted_keys, self._chosen_keys = self.reads.counted
+        #: what is known of numbers that were just drawn
+        self.drawn = DrawnShares(self.known)
+        self._drawn_keys = self.drawn.keys
         self.reads.source = self.shapes.source = source
         #: called with host tensors that are filled, or copied to a card or from one
         self.see_host: Callable[[torch.Tensor], None] = lambda tensor: None
@@ -42,18 +46,22 @@ class Following:
         self.known.forget_all()
         self.supposed.forget_all()
         self.reads.forget_all()
+        self.drawn.forget_all()
 
     def forget_at(self, address: int) -> None:
         """Nothing is known any more of the storage that begins at ``address``."""
         self.known.forget_at(address)
         self.supposed.forget_at(address)
         self.reads.forget_at(address)
+        self.drawn.forget_at(address)
 
     def concerns(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Whether ``saw`` may have anything to note: nothing is known of most activations. It runs often."""
         if plan.lesson is None:
             return False
         if self._supposed_keys or plan.needed is None:
+            return True
+        if self._drawn_keys or plan.operator is DRAW:
             return True
         if plan.counts and (self._counted_keys or self._chosen_keys or _is_mask(args[0])):
             return True
@@ -80,6 +88,8 @@ class Following:
         lesson = plan.lesson
         if lesson is None:
             return
+        if self._drawn_keys and not plan.is_of_draws:
+            self.drawn.forget_all()
         # sparse tensors have no storage, and nothing is known of them
         with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
             if self._supposed_keys and self.supposed.concerns((*args, *kwargs.values())):
@@ -91,6 +101,8 @@ class Following:
                 self.reads.see_choice(plan.operator, args, kwargs, result)
             elif plan.counts:
                 self.reads.see_count(plan.operator, args, result)
+            if plan.is_of_draws:
+                self.drawn.saw(plan.operator, args, result)
 
     def assume_lengths(self, mask: torch.Tensor) -> None:
         """``mask`` is true from the start of each row on: to its end, where nobody knows how far."""

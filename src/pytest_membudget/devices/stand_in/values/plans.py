@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ...real.kernels import tensor_positions
+from .drawn_shares import is_of_draws
 from .known_shapes import shape_rule_of
 from .options import has_options
 from .out_lessons import lesson_with_out
@@ -22,8 +23,8 @@ class Plan:
     """What values have to do with an operator, found out once."""
 
     __slots__ = (
-        "chooses", "counts", "has_options", "lesson", "needed", "operator", "reads", "shape_rule",
-        "tensor_positions",
+        "chooses", "counts", "has_options", "is_of_draws", "lesson", "needed", "operator", "reads",
+        "shape_rule", "tensor_positions",
     )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
@@ -35,6 +36,7 @@ class Plan:
         self.chooses = is_choice(self.operator)
         self.has_options = has_options(self.operator)
         self.counts = self.operator in COUNTS
+        self.is_of_draws = is_of_draws(self.operator)
         #: the arguments with a position of which something must be known, or nothing is to be noted
         self.needed = self._needed(operator)
 
