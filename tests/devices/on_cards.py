@@ -93,6 +93,8 @@ class Traced:
         self.broadcasts = answer["broadcasts"]
         self.taken = answer["taken"]
         self.allocations = answer["allocations"]
+        #: why further runs may give other figures
+        self.unknown = answer["unknown"]
         self.assumptions = self.report.assumptions
         #: what was asked for at the peak, before it was rounded to blocks
         self.requested = self.report.peak_bytes - self.report.components["rounding"]

@@ -74,6 +74,7 @@ def run(device, module, order):
         "rank_assumption": "".join(one.text for one in caveats),
         "broadcasts": exchange.broadcasts,
         "taken": exchange.taken,
+        "unknown": device.unknown(),
     }
 
 

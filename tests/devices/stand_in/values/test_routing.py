@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import pytest_membudget
+from pytest_membudget.caveats import GIVEN
 from pytest_membudget.devices.stand_in.values.routing import chosen
 from pytest_membudget.devices.stand_in.values.supposed_values import SupposedValues
 
@@ -159,6 +160,22 @@ def top_one(told):
 @pytest.mark.parametrize(("told", "counts"), [("balanced", [16] * 4), ("worst", [61, 1, 1, 1])])
 def test_top_one_routing(trace, told, counts):
     assert trace(top_one, told).value == [counts] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("balanced", "each as often as any other"),
+        ("worst", "the first in all rows but 3 of 64, which choose the others"),
+        (1.5, "the first, and the last, in 1.5 times an equal share of the rows each"),
+    ],
+)
+def test_a_routing_that_is_assumed_is_not_varied(trace, given, taken):
+    traced = trace(top_one, given)
+
+    assert traced.unknown == []
+    assert {one.cause for one in traced.report.caveats if "chooses" in one.text} == {GIVEN}
+    assert all(line.endswith(f"taken to be {taken}, by assume()") for line in traced.assumptions)
 
 
 def sampled():

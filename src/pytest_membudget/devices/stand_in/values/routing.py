@@ -12,6 +12,7 @@ import torch
 
 from ....assumptions import assumed
 from .options import choice_of, dimension_of, options_of
+from .shape_bounds import BY_ASSUME
 from .variants import VARIANT
 
 aten = torch.ops.aten
@@ -41,7 +42,9 @@ class Chosen:
         self._options = options_of(operator, args, kwargs)
         self._rows = source.numel() // max(self._options, 1)
         self._count = self.tensor.numel() // max(self._rows, 1)
-        self._how: str | float = assumed("routing") or _unknown()
+        given = assumed("routing")
+        self._is_given = given is not None
+        self._how: str | float = given or _unknown()
 
     @property
     def is_followed(self) -> bool:
@@ -62,19 +65,21 @@ class Chosen:
         return f"{self._count} of {self._options}"
 
     def taken(self) -> str:
-        """What that is taken to be, for the report."""
+        """What that is taken to be, for the report; of an assumption it ends with ``BY_ASSUME``."""
         first = "the first" if self._count == 1 else f"the first {self._count}"
-        if self._how == "balanced":
-            return "each as often as any other, by assume()"
-        if self._how == "first":
-            return f"{first} in all rows: the worst case (pytest_membudget.assume(routing=...) changes that)"
-        if self._how == "worst":
+        how = self._how
+        if how == "balanced":
+            taken = "each as often as any other"
+        elif how == "first":
+            taken = f"{first} in all rows"
+        elif how == "worst":
             few = f"{spread_rows(self._rows, self._options, self._count)} of {self._rows}"
-            return (
-                f"{first} in all rows but {few}, which choose the others: the worst case "
-                "(pytest_membudget.assume(routing=...) changes that)"
-            )
-        return f"{first}, and the last, in {self._how:g} times an equal share of the rows each, by assume()"
+            taken = f"{first} in all rows but {few}, which choose the others"
+        else:
+            taken = f"{first}, and the last, in {how:g} times an equal share of the rows each"
+        if self._is_given:
+            return f"{taken}{BY_ASSUME}"
+        return f"{taken}: the worst case (pytest_membudget.assume(routing=...) changes that)"
 
 
 def _unknown() -> str:

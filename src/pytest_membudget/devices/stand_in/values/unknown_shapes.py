@@ -99,19 +99,19 @@ class UnknownShapes:
     def caveats(self, root: str) -> list[Caveat]:
         """What was taken for granted of each line."""
         supposed = self.supposed
-        choices = [(_Line(*choice), supposed.times[choice]) for choice in supposed.used]
+        choices = [(_line_of(choice), supposed.times[choice]) for choice in supposed.used]
         lines = (*choices, *self._lines.items())
         return [Caveat(line.kind, _text(line, times, root)) for line, times in lines]
 
     def _list(self, operator: Any, taken: str, kind: Cause = WORST_CASE) -> None:
         what = f"takes sizes from unknown data with {operator}"
-        given = GIVEN if taken.endswith(BY_ASSUME) else kind
-        self._lines[_Line(self._place(), what, taken, given)] += 1
+        self._lines[_Line(self._place(), what, taken, _kind_of(taken, kind))] += 1
 
     @property
     def varies(self) -> bool:
         """Whether a size was taken from data that nobody knows, and that ``assume`` does not fix."""
-        return bool(self.supposed.used) or any(line.kind is not GIVEN for line in self._lines)
+        lines = (*map(_line_of, self.supposed.used), *self._lines)
+        return any(line.kind is not GIVEN for line in lines)
 
     @property
     def may_leave_options(self) -> bool:
@@ -120,6 +120,14 @@ class UnknownShapes:
 
     def _place(self) -> Place:
         return self.source.place(3) if self.source is not None else Place(None, 0)
+
+
+def _line_of(choice: Choice) -> _Line:
+    return _Line(*choice, _kind_of(choice.taken))
+
+
+def _kind_of(taken: str, kind: Cause = WORST_CASE) -> Cause:
+    return GIVEN if taken.endswith(BY_ASSUME) else kind
 
 
 def _text(line: _Line, times: int, root: str) -> str:
