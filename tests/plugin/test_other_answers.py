@@ -456,8 +456,8 @@ BEHIND = {
 #: What buckets take in the runs, in MiB: the first is as large as all gradients, and is made anew. The
 #: streams of collectives may be behind.
 REPLICAS = {
-    "one_backward": ([4, 4], "replicated(1, False)"),
-    "two_backwards": ([4, 4, 8], "replicated(2, False)"),
+    "one_backward": ([4], "replicated(1, False)"),
+    "two_backwards": ([4, 8], "replicated(2, False)"),
     "two_backwards_of_a_loss_that_is_read": ([4, 4, 4, 4, 8], "replicated(2, True)"),
 }
 OTHERS = {

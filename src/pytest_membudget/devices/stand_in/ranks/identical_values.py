@@ -10,19 +10,22 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ....tracking.roles.tensor_parts import tensors_in
 from .numbers import RankNumbers
 
 _c10d = torch.ops.c10d
 #: Reductions of equal numbers that give the number itself.
 _SAME = frozenset({"AVG", "MIN", "MAX", "BAND", "BOR"})
 
-Given = tuple[torch.Tensor, torch.Tensor]
+#: A tensor that is written to, what it then holds, and whether that may follow from draws.
+Given = tuple[torch.Tensor, torch.Tensor, bool]
 
 
 def identical_results(known: RankNumbers, func: Any, args: Sequence[Any], size: int) -> list[Given]:
     """Tensors that ``func``, a collective of ``size`` ranks, writes to, with what they hold, where known."""
+    is_drawn = any(known.is_drawn(tensor) for tensor in tensors_in(args))
     return [
-        (tensor, values.reshape(tensor.shape))
+        (tensor, values.reshape(tensor.shape), is_drawn)
         for tensor, values in _results(known, func, args, size)
         if values is not None and values.numel() == tensor.numel()
     ]
@@ -47,12 +50,14 @@ def _results(
 
 def note_results(known: RankNumbers, written: Iterable[torch.Tensor], identical: Sequence[Given]) -> None:
     """A collective has written to the tensors ``written``, of which those of ``identical`` are known."""
-    given = {id(tensor) for tensor, _ in identical}
+    given = {id(tensor) for tensor, *_ in identical}
     for tensor in written:
         if id(tensor) not in given:
             known.forget(tensor)
-    for tensor, values in identical:
+    for tensor, values, is_drawn in identical:
         known.overwrite(tensor, values, assumed=True)
+        if not is_drawn:
+            known.note_of_all_ranks(tensor)
 
 
 def _reduction_of(boxed: Any) -> str:

@@ -46,6 +46,15 @@ class RankNumbers:
         """Whether what is known of ``tensor``, on a card, comes from random numbers."""
         return tensor.is_cuda and self._known.is_assumed(tensor)
 
+    def is_drawn(self, tensor: torch.Tensor) -> bool:
+        """The same, and not because other ranks are taken to have the same."""
+        return self.is_assumed(tensor) and not self._known.is_of_all_ranks(tensor)
+
+    def note_of_all_ranks(self, tensor: torch.Tensor) -> None:
+        """What was written to ``tensor`` is certain if all ranks have the same."""
+        if tensor.is_cuda:
+            self._known.note_of_all_ranks(tensor)
+
     def keep(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
         """``tensor`` is all of its storage, and holds ``values`` from here on."""
         if tensor.is_cuda:

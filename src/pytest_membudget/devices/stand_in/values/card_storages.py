@@ -36,6 +36,8 @@ class Entry(NamedTuple):
     assumed: bool
     #: how many elements from the storage's start on this is about: all, where its size can be asked for
     elements: int
+    #: what is plausible is that all ranks have the same: no other variant gives another number
+    is_of_all_ranks: bool = False
 
 
 class CardStorages:

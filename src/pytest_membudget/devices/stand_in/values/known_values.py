@@ -79,6 +79,17 @@ class KnownValues:
         entry = self._entry(tensor)
         return entry is not None and entry.assumed
 
+    def is_of_all_ranks(self, tensor: torch.Tensor) -> bool:
+        """Whether what is known of ``tensor`` is certain if all ranks have the same."""
+        entry = self._entry(tensor)
+        return entry is not None and entry.is_of_all_ranks
+
+    def note_of_all_ranks(self, tensor: torch.Tensor) -> None:
+        """What was written to ``tensor``, all of a storage, is certain if all ranks have the same."""
+        entry = self._entry(tensor)
+        if entry is not None and self.is_whole(tensor):
+            self._entries[self.storages.key(tensor)] = entry._replace(is_of_all_ranks=True)
+
     def note(self, tensor: torch.Tensor, value: Scalar, *, assumed: bool = False) -> None:
         """All elements of ``tensor``'s storage are ``value``."""
         if isinstance(value, (bool, int, float, complex)):
@@ -120,7 +131,7 @@ class KnownValues:
             values = self._placed(tensor, values)
         if values is not entry.values or assumed:
             self._entries[self.storages.key(tensor)] = entry._replace(
-                values=values, assumed=entry.assumed or assumed
+                values=values, assumed=entry.assumed or assumed, is_of_all_ranks=False
             )
         return _seen_as(tensor, values)  # type: ignore[arg-type] # a tensor's place is a tensor
 

@@ -278,9 +278,14 @@ class Reads:
         return float(value.real)
 
     def certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Values that follow from the program, or from a choice that the report lists already."""
+        """Values that follow from the program, or from a choice that the report lists already.
+
+        As are whole numbers that all ranks have, of which no variant has others; a flag, of overflow in fp32
+        too, may hold on another rank alone.
+        """
         if self._known.knows(tensor):
-            return None if self._known.is_assumed(tensor) else self._known.of(tensor)
+            is_same = kind_of_read(tensor.dtype) is SIZE_READ and self._known.is_of_all_ranks(tensor)
+            return self._known.of(tensor) if is_same or not self._known.is_assumed(tensor) else None
         if not self._supposed.is_assumed(tensor):  # not counted
             return None
         self._supposed.use(tensor)
