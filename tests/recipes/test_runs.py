@@ -157,6 +157,13 @@ def test_experts_are_shared_out(parts):
     assert parts("experts")["optimizer_states"] == 8 * whole / 16 + 4 * tensors
 
 
+def test_what_torchtitan_reads_makes_no_further_run(parts, rows):
+    assert parts("experts")
+    for rank in rows["experts"]["estimates"]:
+        assert rank["variants"] == []
+        assert {one["cause"] for one in rank["caveats"]} == {"given", "tool", "other-ranks"}
+
+
 def test_a_teacher_is_frozen(parts):
     layer = 4 * 128 * 128 + 3 * 128 * 128 + 2 * 128
     assert parts("distilled")["frozen_parameters"] == 2 * (2 * 1024 * 128 + layer + 128)
