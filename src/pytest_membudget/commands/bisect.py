@@ -16,8 +16,7 @@ from ..reporting.document import Document
 from ..reporting.terminal.fitting import terminal_width
 from ..results.comparison import NOT_COMPARABLE, Comparison, component_changes, growth_text
 from ..units import gib_text, signed_size
-from .sessions import report_of_session
-from .terminal import Subcommands, print_lines
+from .terminal import Subcommands, print_lines, report_of_session
 
 GOOD: Final = "good"
 BAD: Final = "bad"

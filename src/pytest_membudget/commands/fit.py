@@ -14,8 +14,7 @@ from ..reporting.terminal.fitting import folded, terminal_width
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .fit_search import FAILS, FITS, TOO_LARGE, Point, Tried, Variation, conclusion, next_values
-from .sessions import report_of_session
-from .terminal import Subcommands, at_least_one, print_lines
+from .terminal import Subcommands, at_least_one, print_lines, report_of_session
 
 #: The plugin of the sessions; importing it imports pytest.
 _PLUGIN = f"{__package__}.fit_plugin"
