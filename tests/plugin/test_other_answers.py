@@ -80,6 +80,9 @@ LARGEST = {
     "a_size_that_falls_with_a_draw": (512, "take(512 - torch.randint(0, 512, (1,), device='cuda').item())"),
     "a_likely_draw": (256, "take_if(torch.rand((), device='cuda') > 0.9)"),
     "an_unlikely_draw": (256, "take_if(torch.rand((), device='cuda') < 0.1)"),
+    "a_likely_draw_beside_a_size": (
+        256, "x = numbers()\nx[x > 0]\ntake_if(torch.rand((), device='cuda') > 0.9)"
+    ),
     "a_draw_within_its_range": (256, "take_if(0.6 < torch.rand((), device='cuda') < 0.7)"),
     "a_draw_outside_of_it": (256, "take_if(not 0.4 < torch.rand((), device='cuda') < 0.6)"),
     "one_of_many_labels": (256, "take_if(not (torch.randint(5, (9,), device='cuda') != 2).all())"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.caveats import CONVOLUTION, LIBRARY, READ, Caveat
+from pytest_membudget.caveats import CONVOLUTION, HOST_DEPENDS, LIBRARY, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, Timeline
 from pytest_membudget.results.comparison import BaseFigure, Comparison, Finding, VersionChange, versions_text
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
@@ -84,6 +84,13 @@ def test_memory_that_is_bounded_is_checked_where_the_budget_has_room_for_it(
     one = result(budget=Budget(**budget), limit_bytes=2**30, estimates=(estimate,))
 
     assert [caveat.cause for caveat in one.unchecked_caveats] == unchecked
+
+
+@pytest.mark.parametrize(("budget", "mark"), [({"gib": 1}, ""), ({"gib": 1, "host_gib": 1}, "*")])
+def test_what_the_budget_does_not_limit_is_no_mark(budget, mark):
+    estimate = replace(figure(2**20), caveats=[Caveat(HOST_DEPENDS, "a.py:1")])
+
+    assert result(budget=Budget(**budget), estimates=(estimate,)).mark == mark
 
 
 def test_the_worst_estimate_is_of_the_rank_that_takes_most():

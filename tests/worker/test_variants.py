@@ -30,6 +30,7 @@ from pytest_membudget.results.answer import (
     LATE_WATCHDOG,
     NOWHERE,
     TURNED,
+    UNIT_DRAWS,
     WAITING,
     Answer,
     Request,
@@ -96,6 +97,13 @@ def of_sizes(sizes, *caveats, other):
     return [traced(size, *caveats, unknown=("data", other)) for size in sizes]
 
 
+def of_draws(upper):
+    """Runs of a test with draws of the card, of which one is at the ``upper`` end, and sizes of masks."""
+    drew = {"unknown": ("data", BOUNDS, UNIT_DRAWS)}
+    sizes = (9, 9, 4, None, None, None, None, upper)
+    return [size and traced(size, LOSS, MASK, **drew) for size in sizes]
+
+
 def of_seeds(other):
     """Runs of a test that reads, and draws on the host; ``other``: what it takes with other draws alone."""
     drew = {"unknown": ("data", "random numbers that the host draws (torch)")}
@@ -133,6 +141,12 @@ RUNS = {
     ),
     "it is none where the least takes more": (
         of_sizes((4, 4, 9), LOSS, MASK, other="sizes at their largest"), 9, [DEPENDS], 3
+    ),
+    "draws between 0 and 1 beside it have a run of their own": (
+        of_draws(upper=9), 9, [WORST_CASE], 4
+    ),
+    "which may take more": (
+        of_draws(upper=10), 10, [DEPENDS, DEPENDS], 4
     ),
     "draws have two other ends": (of_sizes((4, 4, 9), LOSS, other="draws between 0 and 1"), 9, [DEPENDS], 3),
     "so have numbers": (of_sizes((4, 4, 9, 4), LOSS, other="numbers"), 9, [DEPENDS], 4),

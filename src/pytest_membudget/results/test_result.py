@@ -1,6 +1,6 @@
 """TestResult: budget, figures and verdict of one test; in JSON, a row of report.json."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final
 
@@ -194,18 +194,22 @@ class TestResult(JsonObject):
     @property
     def unchecked_caveats(self) -> tuple[Caveat, ...]:
         """The caveats that ``--membudget-strict`` fails."""
-        budget = self.budget or Budget()
-        counts = {
-            HOST_DEPENDS: budget.host_gib is not None,
-            HELD_DEPENDS: budget.held_gib is not None or budget.max_growth is not None,
-            COMPONENT_DEPENDS: bool(budget.components),
-        }
         return tuple(
             one
             for one in self.caveats
             if (one.kind in (MISSING, UNCHECKED) and not self._has_room_for(one.cause))
-            or counts.get(one.cause, False)
+            or self._limits.get(one.cause, False)
         )
+
+    @property
+    def _limits(self) -> Mapping[Cause, bool]:
+        """What is a question only where the budget limits it, and whether it does."""
+        budget = self.budget or Budget()
+        return {
+            HOST_DEPENDS: budget.host_gib is not None,
+            HELD_DEPENDS: budget.held_gib is not None or budget.max_growth is not None,
+            COMPONENT_DEPENDS: bool(budget.components),
+        }
 
     def _has_room_for(self, cause: Cause) -> bool:
         """Whether the budget has room for the most that is missing by ``cause``."""
@@ -218,7 +222,7 @@ class TestResult(JsonObject):
     @property
     def mark(self) -> str:
         """An asterisk if the test is within its budget and its estimate has caveats that count."""
-        rests = any(caveat.kind != METHOD for caveat in self.caveats)
+        rests = any(one.kind != METHOD and self._limits.get(one.cause, True) for one in self.caveats)
         return "*" if self.verdict == WITHIN and rests else ""
 
     @property

@@ -91,7 +91,7 @@ class Compared:
         assert self.most.report is not None
         differ = [self.differs(one) for one in self.others if one.has_figure]
         others_differ = self._depends_on_reads()
-        depends = self._odd_takes_more() or others_differ
+        depends = self._odd_takes_more() or self._upper_differs() or others_differ
         lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
         for one in self.first.report.caveats:
             if one.cause in _VARIED and lost is not None:
@@ -148,6 +148,10 @@ class Compared:
             self.odd.host_bytes > max(one.host_bytes for one in others)
         )
 
+    def _upper_differs(self) -> bool:
+        """Whether draws of the card between 0 and 1 have another figure at their upper end."""
+        return UNIT_DRAWS in self.first.unknown and self.redrawn is not None and self.differs(self.redrawn)
+
     def may_be_by_truths(self) -> bool:
         """Whether sizes that differ where no figure does may follow from truths, not from numbers."""
         if self._comparable == 1 or not all(one.has_figure for one in (self.first, *self.others)):
@@ -166,7 +170,20 @@ class Compared:
     @property
     def _comparable(self) -> int:
         """How many of the others say something of numbers: the second may differ by its sizes alone."""
-        return 2 if BOUNDS not in self.first.unknown or UNIT_DRAWS in self.first.unknown else 1
+        return 2 if BOUNDS not in self.first.unknown else 1
+
+    @property
+    def _counted(self) -> list[Answer]:
+        """The runs but those that count only where they take more, and do not."""
+        first = self.first
+        only_more = [*self.others[self._comparable :], self.odd, self.late, self.left]
+        return [
+            one
+            for one in self.runs
+            if not any(one is other for other in only_more)
+            or one.peak_bytes > first.peak_bytes
+            or one.host_bytes > first.host_bytes
+        ]
 
     def _have_own_sizes(self) -> bool:
         """Whether sizes are made of numbers, of which nobody knows how large they are.
@@ -192,7 +209,7 @@ class Compared:
         """That the figure depends on ``text``; where it does not, which parts do: a budget may limit each."""
         most = self.first.peak_bytes
         # one that has raised is smaller as it ended sooner
-        sizes = [one.peak_bytes for one in self.runs if one.has_figure or one.peak_bytes > most]
+        sizes = [one.peak_bytes for one in self._counted if one.has_figure or one.peak_bytes > most]
         figure = f"{text}; with other answers the figure is {range_text(sizes)}"
         found: dict[Cause, str] = {}
         for name, taken in self._differing().items() if len({*sizes}) == 1 else ():
@@ -204,7 +221,7 @@ class Compared:
 
     def _differing(self) -> dict[str, list[int]]:
         """The parts in which the runs differ, and what each takes."""
-        parts = [parts_of(one) for one in self.runs if one.has_figure]
+        parts = [parts_of(one) for one in self._counted if one.has_figure]
         sizes = {name: [one.get(name, 0) for one in parts] for one in parts for name in one}
         return {name: taken for name, taken in sizes.items() if len({*taken}) > 1}
 
@@ -237,7 +254,12 @@ def first_line(lost: Answer) -> str:
 def range_text(sizes: Sequence[int]) -> str:
     """The least and the most of ``sizes``, or what all of them are."""
     least, most = gib_text(min(sizes)), gib_text(max(sizes))
-    if least != most:
-        return f"{least} to {most}"
     apart = max(sizes) - min(sizes)
-    return f"{least}, and up to {apart:,} bytes more" if apart else least
+    if least == most:
+        return f"{least}, and up to {apart:,} bytes more" if apart else least
+    are_of_one_unit = least.split()[1] == most.split()[1]
+    return (
+        f"{least} to {most}"
+        if are_of_one_unit or apart > min(sizes)
+        else f"{least}, and up to {gib_text(apart)} more"
+    )

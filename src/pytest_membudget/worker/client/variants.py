@@ -24,6 +24,7 @@ from ...results.answer import (
     OTHER_SEEDS,
     TRUTHS,
     TURNED,
+    UNIT_DRAWS,
     UPPER_DRAWS,
     Answer,
     Exchange,
@@ -51,8 +52,8 @@ def ask_with_variants(
     watchdog, and is no caveat: no test can say when it looks; and that in which nothing chooses some options,
     which is the worst case then. Where Python's collector has freed memory, what
     takes most of the first run and one without it is what the others are compared with. Where others differ,
-    one says whether by draws of the host. Where the second has the least sizes, a run in which only these
-    draws are at their upper end counts in its place.
+    one says whether by draws of the host. Where the second has the least sizes, a run in which only draws,
+    of the host and of the card, are at their upper end counts in its place.
     """
     first = known or ask(request)
     if _has_raised(first) and variants_of(request, first):
@@ -67,7 +68,7 @@ def ask_with_variants(
     redrawn = None
     if others and all(map(_has_raised, others)) and {*first.unknown} - {*OF_READS, *APART}:
         redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
-    elif {BOUNDS, HOST_ENDS} <= {*first.unknown}:
+    elif BOUNDS in first.unknown and not {HOST_ENDS, UNIT_DRAWS}.isdisjoint(first.unknown):
         redrawn = ask(replace(following[1], variant=UPPER_DRAWS))
     odd, late, left = (
         ask(following[one]) if one in following else None
@@ -110,7 +111,7 @@ def _reseeded(ask: Ask, request: Request, compared: Compared) -> Answer:
     """The run with other draws alone that differs, or the last."""
     answer = ask(replace(request, variant=OTHER_SEEDS))
     if HOST_ENDS in compared.first.unknown and not compared.differs(answer):
-        answer = ask(replace(request, variant=UPPER_DRAWS))
+        answer = compared.redrawn or ask(replace(request, variant=UPPER_DRAWS))
     return answer
 
 

@@ -240,7 +240,7 @@ class Variant:
     def draw_unit(self) -> float:
         """A number from 0 on and below 1."""
         self.drew_unit = True
-        return (_MIDDLE, 0.0, _ALMOST_ONE)[self.number]
+        return _ALMOST_ONE if self.seed == 2 else (_MIDDLE, 0.0)[self.number]
 
 
 def ended_text(place: Place, what: str) -> str:
