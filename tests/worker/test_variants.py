@@ -341,6 +341,25 @@ def test_each_part_that_differs_counts_where_a_budget_limits_it():
     assert [one.cause for one in caveats] == [HELD_DEPENDS, COMPONENT_DEPENDS]
 
 
+def test_the_range_is_of_what_counts():
+    """Not of the least sizes, which take less; what alone differs is what Python has not collected."""
+    first, least = (traced(size, LOSS, unknown=("data", BOUNDS)) for size in (9, 4))
+    other = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),), allocations="others")
+
+    [caveat] = ask_with_variants(Asked(first, other, least), REQUEST).report.caveats
+    assert caveat.cause is HELD_DEPENDS
+    assert "the figure is 9.0 MiB too, but what is held" in caveat.text
+
+
+def test_draws_are_not_named_where_what_is_held_alone_differs_with_others():
+    first, other, *_, reseeded = of_seeds(4)
+    held = replace(reseeded.report, held=HeldMemory(2 * MIB))
+    asked = Asked(first, other, None, None, None, None, replace(reseeded, reports=(held,)))
+
+    [caveat] = ask_with_variants(asked, REQUEST).report.caveats
+    assert caveat.text.startswith(LOSS.text)
+
+
 def test_one_that_raises_sooner_is_no_difference_of_figures():
     first = traced(4, LOSS, unknown=("data", "numbers"))
     other = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),), allocations="others")

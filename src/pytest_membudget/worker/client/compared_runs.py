@@ -109,7 +109,7 @@ class Compared:
                 yield from [one] if is_largest else self._depending(one.text)
         if others_differ or lost is not None or (self.redrawn is not None and self.differs(self.redrawn)):
             known = {*OF_READS, *APART}
-            if self.reseeded is not None and not self.differs(self.reseeded):
+            if self.reseeded is not None and not self.peaks_differ(self.reseeded):
                 known.update(self._draws())
             for what in self.first.unknown:
                 if what not in known:
@@ -125,9 +125,9 @@ class Compared:
         yield from dict.fromkeys([*kept, *collected, *others])
 
     def may_be_by_draws(self) -> bool:
-        """Whether figures differ by draws of the host, or by something else."""
+        """Whether peaks differ by draws of the host, or by something else."""
         draws = self._draws()
-        differ = any(one.has_figure and self.differs(one) for one in self.others)
+        differ = any(one.has_figure and self.peaks_differ(one) for one in self.others)
         return differ and bool(draws) and bool({*self.first.unknown} - APART - draws - {HOST_ENDS})
 
     def _draws(self) -> set[str]:
@@ -139,6 +139,11 @@ class Compared:
             self.first.outcome,
             parts_of(self.first),
         )
+
+    def peaks_differ(self, one: Answer) -> bool:
+        """Whether ``one`` has another peak than the first; what it holds at its end may be garbage."""
+        assert self.first.report is not None
+        return not one.has_figure or one.report is None or one.report.peak != self.first.report.peak
 
     def _odd_takes_more(self) -> bool:
         others = [one for one in self.runs if one is not self.odd and one is not self.late]
