@@ -61,6 +61,8 @@ HOST_DEPENDS: Final = Cause("host-depends", ASSUMED, DEPENDS.remedy)
 HELD_DEPENDS: Final = Cause("held-depends", ASSUMED, DEPENDS.remedy)
 #: The same of what the memory is for: of equal peaks one may have an activation where another has an input.
 COMPONENT_DEPENDS: Final = Cause("component-depends", ASSUMED, DEPENDS.remedy)
+#: The same of memory by another metric than the budget's: no question, as each run may run out of memory.
+METRIC_DEPENDS: Final = Cause("metric-depends", ASSUMED, DEPENDS.remedy)
 WORST_CASE: Final = Cause("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = Cause("given", ASSUMED)
 DRAWN: Final = Cause(

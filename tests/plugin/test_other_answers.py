@@ -170,6 +170,18 @@ LARGEST = {
     "kinds_of_tokens": (
         8 * 32, "kept = [take(32) for _ in {*torch.randn(64, 8, device='cuda').argmax(-1).tolist()}]"
     ),
+    "labels_that_are_drawn": (
+        8 * 32, "kept = [take(32) for _ in {*torch.randint(8, (64,), device='cuda').tolist()}]"
+    ),
+    "labels_that_are_drawn_one_by_one": (
+        8 * 32,
+        "kept = [take(32) for _ in {label.item() for label in torch.randint(8, (64,), device='cuda')}]",
+    ),
+    "a_loss_that_leaps": (
+        256,
+        "losses = []\nfor _ in range(3):\n    losses.append(numbers().norm().item())\n"
+        "    take_if(losses[-1] > 3 * min(losses))",
+    ),
     "how_many_agree": (
         256,
         "first, second = (torch.randn(64, 8, device='cuda').argmax(-1) for _ in range(2))\n"
@@ -232,6 +244,15 @@ BY_ONE = {
         "random.sample(range(100), 1) == [0]", "numpy.random.choice(2, p=[0.98, 0.02])",
         "numpy.random.choice(['a', 'b'], 1, p=[0.98, 0.02])[0] == 'b'", "numpy.random.binomial(1, 0.02)",
         "torch.empty(1).bernoulli_(0.02).item()", "torch.empty(1).uniform_(0, 1) > 0.98",
+    ))
+} | {
+    f"layers_dropped_at_once_by_{number}": (
+        # in two runs with seeds alone some are dropped
+        124, f"{LAYERS}for drops in {drops}:\n    if drops:\n        taken.append(take(30))"
+    )
+    for number, drops in enumerate((
+        "torch.rand(4) < 0.5", "torch.empty(4).bernoulli_(0.5)", "numpy.random.rand(4) < 0.5",
+        "numpy.random.uniform(0, 1, 4) > 0.5",
     ))
 } | {
     "layers_dropped_beside_a_size": (
@@ -480,6 +501,11 @@ ON_HELD = dict.fromkeys(
     ("held_memory", "held_memory_of_the_budget"),
     "kept = [take(8)]\nif numbers().norm().item() > 5:\n    kept.append(kept)",
 )
+#: Of reserved memory alone, which is not what the budget limits.
+ON_METRIC = {
+    "reserved_memory": "sizes = [*range(1, 65)]\nrandom.shuffle(sizes)\nfor i in range(0, 64, 8):\n"
+    "    x = take(8 * max(sizes[i : i + 8]))\n    y = take(4)\n    del x, y",
+}
 #: What equal peaks are made of: an activation in one run, none in another.
 ON_COMPONENTS = dict.fromkeys(
     ("a_component", "a_component_of_the_budget"),
@@ -524,6 +550,7 @@ BODIES = source(
     | OTHERS
     | ON_HOST
     | ON_HELD
+    | ON_METRIC
     | ON_COMPONENTS
     | STARTED,
     HEAD,
@@ -735,6 +762,13 @@ def test_what_is_held_at_the_end_is_unchecked_where_the_budget_limits_it(run):
     for name, outcome in zip(ON_HELD, ("passed", "failed"), strict=True):
         [caveat] = estimate(run, name)["caveats"]
         assert (caveat["cause"], run.outcomes[f"test_{name}"]) == ("held-depends", outcome)
+
+
+def test_memory_by_another_metric_is_named_and_passes(run):
+    [caveat] = estimate(run, "reserved_memory")["caveats"]
+
+    assert (caveat["cause"], run.outcomes["test_reserved_memory"]) == ("metric-depends", "passed")
+    assert "but reserved memory is" in caveat["text"]
 
 
 def test_what_the_memory_is_for_is_unchecked_where_the_budget_limits_it(run):

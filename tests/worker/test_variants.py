@@ -12,6 +12,7 @@ from pytest_membudget.caveats import (
     HELD_DEPENDS,
     HOST_DEPENDS,
     HOW,
+    METRIC_DEPENDS,
     PROCESS,
     READ,
     SIZE_READ,
@@ -327,7 +328,12 @@ def test_what_differs_is_named_where_the_figure_does_not(name):
     other = replace(first, reports=(replace(first.report, **parts),), allocations="others")
 
     [caveat] = ask_with_variants(Asked(first, other), REQUEST).report.caveats
-    causes = {"host": HOST_DEPENDS, "held": HELD_DEPENDS, "a component": COMPONENT_DEPENDS}
+    causes = {
+        "held": HELD_DEPENDS,
+        "reserved": METRIC_DEPENDS,
+        "host": HOST_DEPENDS,
+        "a component": COMPONENT_DEPENDS,
+    }
     cause = causes.get(name, DEPENDS)
     assert caveat == Caveat(cause, f"{LOSS.text}; with other answers the figure is {expected}")
 

@@ -11,6 +11,7 @@ from ..caveats import (
     HELD_DEPENDS,
     HOST_DEPENDS,
     METHOD,
+    METRIC_DEPENDS,
     MISSING,
     UNCHECKED,
     UNTRAINED,
@@ -209,6 +210,7 @@ class TestResult(JsonObject):
             HOST_DEPENDS: budget.host_gib is not None,
             HELD_DEPENDS: budget.held_gib is not None or budget.max_growth is not None,
             COMPONENT_DEPENDS: bool(budget.components),
+            METRIC_DEPENDS: False,
         }
 
     def _has_room_for(self, cause: Cause) -> bool:

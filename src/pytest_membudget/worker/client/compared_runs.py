@@ -13,12 +13,14 @@ from ...caveats import (
     DRAWN,
     HELD_DEPENDS,
     HOST_DEPENDS,
+    METRIC_DEPENDS,
     READ,
     SIZE_READ,
     WORST_CASE,
     Cause,
     Caveat,
 )
+from ...components import METRICS
 from ...results.answer import (
     BOUNDS,
     BUCKETS,
@@ -217,12 +219,17 @@ class Compared:
         sizes = [one.peak_bytes for one in self._counted if one.has_figure or one.peak_bytes > most]
         figure = f"{text}; with other answers the figure is {range_text(sizes)}"
         found: dict[Cause, str] = {}
+        limited = _LIMITED | {one: METRIC_DEPENDS for one in METRICS if one != self._metric}
         for name, taken in self._differing().items() if len({*sizes}) == 1 else ():
-            cause = next((cause for begin, cause in _LIMITED.items() if name.startswith(begin)), DEPENDS)
+            cause = next((cause for begin, cause in limited.items() if name.startswith(begin)), DEPENDS)
             found.setdefault(cause, f"{figure} too, but {name} {range_text(taken)}")
         if DEPENDS in found or not found:
             found = {DEPENDS: found.get(DEPENDS, figure + " too" * (len({*sizes}) == 1))}
         yield from (Caveat(cause, text) for cause, text in found.items())
+
+    @property
+    def _metric(self) -> str:
+        return self.first.report.metric if self.first.report is not None else ""
 
     def _differing(self) -> dict[str, list[int]]:
         """The parts in which the runs differ, and what each takes."""

@@ -2,10 +2,11 @@
 
 What decides by one, as whether a layer is dropped, is so tried both ways: another seed may give the same
 count of layers. They are what functions of ``random`` and ``numpy.random`` and fills of one element of torch
-give, from generators that the test has not seeded. What is made of many (a shuffle, weights, a distribution
-that rejects what it draws) has another seed alone.
+give, from generators that the test has not seeded; so are rows of few numbers between 0 and 1. What is made
+of many (a shuffle, weights, a distribution that rejects what it draws) has another seed alone.
 """
 
+import math
 import random
 import sys
 from collections import Counter
@@ -18,6 +19,8 @@ import torch
 
 #: So many at one line: a loop until something else is drawn ends then, and what decides has been tried.
 _MOST: Final = 1000
+#: More numbers between 0 and 1 are data, and those of several dimensions: boxes, a small batch.
+_MOST_IN_ROW: Final = 64
 #: What a draw between 0 and 1 may be; its logarithm is finite, and fp32 has it.
 _UNIT: Final = (2**-24, 1 - 2**-24)
 _OWN_CODE: Final = __name__.partition(".")[0]
@@ -56,7 +59,7 @@ class DrawEnds:
         """The arguments of the fill ``name`` of a host tensor: others where it draws a single number."""
         ends = _FILLS.get(name)
         # a weight of one element decides nothing
-        if ends is None or tensor.numel() != 1 or isinstance(tensor, torch.nn.Parameter):
+        if ends is None or not _may_decide(tensor.shape, name) or isinstance(tensor, torch.nn.Parameter):
             return args
         default = torch.default_generator
         is_seeded = generator not in (None, default) or default.initial_seed() != self._torch_seed
@@ -112,8 +115,8 @@ class _Drawing(_Followed):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         drawn = self._function(*args, **kwargs)
-        size = len(drawn) if self._ends_of is _of_list else getattr(drawn, "size", 1)
-        if size != 1:
+        shape = (len(drawn),) if self._ends_of is _of_list else getattr(drawn, "shape", ())
+        if not _may_decide(shape, self._ends_of):
             return drawn
         return self._ends.of_call(
             self._generator, drawn, lambda: _as_drawn(drawn, self._ends_of(*args, **kwargs))
@@ -220,6 +223,16 @@ _FILLS: Final[dict[str, Callable[..., Ends]]] = {
     "random_.from": lambda low, high: ((low, low + 1), (high - 1, high)),
     "bernoulli_.float": lambda p=0.5: ((0.0,), (1.0,)) if 0 < p < 1 else ((p,), (p,)),
 }
+
+#: What draws shares, as of layers that are dropped: a row of them has ends too.
+_SHARES: Final = {"uniform_", "bernoulli_.float", _unit, _within}
+
+
+def _may_decide(shape: Sequence[int], by: object) -> bool:
+    """Whether what was drawn is a single number, or a row of few, each of which decides perhaps."""
+    is_row = len(shape) == 1 and shape[0] <= _MOST_IN_ROW and by in _SHARES
+    return is_row or math.prod(shape) == 1
+
 
 #: Of this process, which runs one test.
 DRAW_ENDS: Final = DrawEnds()

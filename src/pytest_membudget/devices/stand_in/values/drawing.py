@@ -96,3 +96,5 @@ def _sample(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], 
 def _note_within(known: KnownValues, result: torch.Tensor, low: int, high: int | None) -> None:
     """The largest: what is drawn is a length or a place more often than not, and shapes are made of it."""
     known.note(result, max(1, low) if high is None else VARIANT.draw_within(low, high), assumed=True)
+    if high is not None and result.numel() > 1:
+        known.note_span(result, high - low)

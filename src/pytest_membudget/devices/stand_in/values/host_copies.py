@@ -76,12 +76,15 @@ class HostCopies:
         is_followed = source.dim() > 0 and self._host.holds(target)
         if is_small:
             unlisted = is_mask and is_followed
-            target.copy_(self._reads.unlisted(source) if unlisted else self._reads.array(source))
+            values = self._reads.unlisted(source) if unlisted else self._reads.array(source)
+            target.copy_(values)
         elif is_mask and not is_followed:
             self._reads.list_assumed(source.dtype, "what the memory it was copied to held")
         if is_followed:
             numbers = Hollow.LISTED if is_small else Hollow.NOT_COMPUTED
             self.saw(_COPY, (target, source), {}, target, Hollow.UNKNOWN if is_mask else numbers)
+        if is_followed and values is not None and self._known.span(source) > 1:
+            self._known.keep(target, values, assumed=True)  # of the source all are taken to be one
 
     def _copied_for_a_file(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """A storage is copied as bytes, whatever its type: what is known of a small one is in its memory."""

@@ -235,7 +235,10 @@ class Reads:
             # a drawn whole number is the largest of its range
             is_size = kind_of_read(tensor.dtype) is SIZE_READ
             self._see_truths(tensor.dtype, 2)  # within its range it may be the other one
-            return VARIANT.drawn(values, self._line()), WORST_CASE if is_size else None
+            values, line = VARIANT.drawn(values, self._line()), self._line()
+            if is_size and self._known.uniform(tensor) is not None:
+                values = VARIANT.spread(values, self._known.span(tensor), int(tensor.storage_offset()), line)
+            return values, WORST_CASE if is_size else None
         given: Sequence[Scalar]
         kind: Cause | None = WORST_CASE
         count = self._counts.number(tensor)

@@ -48,12 +48,16 @@ _MOST_SIZES: Final = 10_000
 _FEW: Final = 64
 #: So many other numbers, one after the other, where a loop draws until it has the right one.
 _DRAWN: Final = 64
+#: Of more numbers that were drawn none differ: no code takes each of them.
+_MOST_SPREAD: Final = 2**20
 #: So many options are a vocabulary's tokens, of which one of the last may end a sequence.
 _VOCABULARY: Final = 1000
 _BELOW_ENDS: Final = 8
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
 _LARGE: Final = 100.0
+#: By so much a loss goes up from one read to the next; of the last too the exponential is finite.
+_LEAPS: Final = (1, 4, 6)
 #: In turn at each line; a loss that is no number is met again in the next step.
 _ODD: Final = (-math.inf, math.nan, 0.0)
 _ODD_WHOLE: Final = (0, -1)
@@ -123,7 +127,7 @@ class Variant:
         indices = range(min(count, _DIFFERENT))
         if _is_whole(dtype) and dtype is not torch.bool:
             return [self._other_whole(dtype, place % _DIFFERENT - index) for index in indices]
-        return [self._other(dtype, plausible, self._asked[line] + place + index) for index in indices]
+        return [self._other(dtype, plausible, self._asked[line], place + index) for index in indices]
 
     def options(self, line: str, count: int, options: int) -> list[Scalar]:
         """The same for which of ``options`` were chosen; below zero, they are different."""
@@ -177,15 +181,31 @@ class Variant:
         number = self._asked[line] % _DRAWN
         return torch.full_like(values, number if _is_whole(values.dtype) else number / _DRAWN)
 
+    def spread(self, values: torch.Tensor, span: int, first: int, line: str) -> torch.Tensor:
+        """``values``, the least of ``span`` numbers: different ones from place ``first`` of their draw on."""
+        if (
+            self.number != 1
+            or span < 2
+            or values.numel() > _MOST_SPREAD
+            or self._is_steady(line, is_truth=False)
+        ):
+            return values
+        places = torch.arange(first, first + values.numel(), device="cpu").remainder_(span)
+        return values + places.view(values.shape).to(values.dtype)
+
     def _place(self, line: str) -> int:
         """Of ``line`` among those that were given other answers: by it two have different ones."""
         return self._lines.setdefault(line, len(self._lines))
 
-    def _other(self, dtype: torch.dtype, plausible: Scalar, reads: int) -> Scalar:
+    def _other(self, dtype: torch.dtype, plausible: Scalar, times: int, apart: int) -> Scalar:
+        """The answer to the read ``times`` at a line, as ``apart`` from those of others."""
         if dtype is torch.bool:
-            return plausible if self._leaves(reads) else not plausible
-        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up
-        return _LARGE + reads if self.is_least else _SMALL / reads
+            return plausible if self._leaves(times + apart) else not plausible
+        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up,
+        # by leaps at first
+        if self.is_least:
+            return _LARGE * _LEAPS[min(times, len(_LEAPS)) - 1] + times + apart
+        return _SMALL / (times + apart)
 
     def _other_whole(self, dtype: torch.dtype, step: int) -> int:
         """``step``: from line to line up, in a list down: of that no larger ones, which may be places."""
