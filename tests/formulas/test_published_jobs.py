@@ -5,12 +5,13 @@ python -m pytest tests/formulas/test_published_jobs.py -s   # prints the table o
 
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.formulas.peaks import figures_of
-from pytest_membudget.formulas.reports import MARGINS, margin_of
+from pytest_membudget.formulas.reports import MARGINS, kinds_of, margin_of
 from tests.formulas.megatron_cases import megatron_jobs
 from tests.formulas.published_jobs import PUBLISHED_JOBS, SEEN
 
@@ -93,3 +94,7 @@ def test_a_job_has_the_largest_margin_of_its_kinds():
 
     assert margin_of(mixture.job, "allocated") == MARGINS["sharded"].allocated
     assert figure_bytes(mixture.job) > mixture.reserved_bytes
+    adapted = next(case for case in PUBLISHED_JOBS if case.kind == "adapters")
+    offloaded = replace(adapted.job, offload=("parameters",))
+    assert [*kinds_of(offloaded)] == ["sharded", "adapters"]
+    assert margin_of(offloaded, "allocated") == 0.31
