@@ -246,6 +246,7 @@ LEFT = {
     "more, which is the worst case then": ((4, 4, 4, 9), 9, [FIRST_ROWS, METHOD]),
     "more than others, which differ": ((4, 3, 2, 9), 9, [FIRST_ROWS, METHOD]),
     "as all others": ((4, 4, 4, 4), 4, [METHOD]),
+    "as the first alone, which is the worst case": ((4, 3, 2, 4), 4, [MASK, METHOD]),
     "less, as no worst case has it": ((4, 3, 4, 1), 4, [MASK, METHOD]),
 }
 
@@ -254,7 +255,7 @@ LEFT = {
 def test_options_that_nothing_chooses_count_where_they_take_more(name):
     sizes, expected, caveats = LEFT[name]
     runs = [traced(size, MASK, METHOD, unknown=("data", BOUNDS, CHOICES)) for size in sizes[:3]]
-    left = traced(sizes[3], FIRST_ROWS, METHOD)
+    left = traced(sizes[3], FIRST_ROWS, METHOD, unknown=runs[0].unknown)
     asked = Asked(*runs, None, None, None, None, None, left)
     answer = ask_with_variants(asked, REQUEST)
 
