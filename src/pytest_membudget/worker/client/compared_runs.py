@@ -106,8 +106,8 @@ class Compared:
             elif one.cause in _READS and self._have_own_sizes():
                 yield replace(one, cause=SIZE_READ)
             elif one.cause is WORST_CASE and self.most is not self.left and (not differ or any(differ)):
-                told = [run for run in self.runs if run is not self.late and run is not self.left]
-                is_largest = most_of(told) is self.first
+                counted = [run for run in self.runs if run is not self.late and run is not self.left]
+                is_largest = most_of(counted) is self.first
                 yield from [one] if is_largest else self._depending(one.text)
         if others_differ or lost is not None or (self.redrawn is not None and self.differs(self.redrawn)):
             known = {*OF_READS, *APART}
