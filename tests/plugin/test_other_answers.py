@@ -177,6 +177,13 @@ LARGEST = {
         8 * 32,
         "kept = [take(32) for _ in {label.item() for label in torch.randint(8, (64,), device='cuda')}]",
     ),
+    "labels_that_are_all_the_first": (
+        256, "take_if(sum(torch.randint(0, 2, (8,), device='cuda').tolist()) == 0)"
+    ),
+    # no number lies beyond the bound after it
+    "what_the_host_has_drawn_and_scaled": (
+        256, "w = torch.empty(2**20).normal_()\nw.mul_(1e-9)\ntake_if(not (w > 3).any())"
+    ),
     "a_loss_that_leaps": (
         256,
         "losses = []\nfor _ in range(3):\n    losses.append(numbers().norm().item())\n"
@@ -309,6 +316,12 @@ AGREED = {
         "random.gauss(0, 1)\nnumpy.random.beta(1, 1)\nx = torch.randn(4, 9)\n"
         "if random.random() < 0.5:\n    x = x.flip(0)\n"
         "first = random.randint(0, 4)\nx[:, first : first + 4].cuda()\nnn.Linear(8, 1).cuda()",
+    ),
+    "a_row_of_bounds": (
+        8,
+        "low, high = numpy.random.uniform([0, 2], numpy.ones(2) * 3)\n"
+        "whole, count = numpy.random.randint([3], [5]), numpy.random.binomial([1], [0.5])\n"
+        "take(8 if 0 <= low <= 3 and 2 <= high <= 3 and 3 <= whole < 5 and 0 <= count <= 1 else 9)",
     ),
     "a_seed_that_decides_nothing": (8, "torch.Generator('cuda').seed()\ntake(8)"),
     # in a further run neither the folder nor the file of the first is there

@@ -25,13 +25,13 @@ from pytest_membudget.results.answer import (
     ALL_TRUTHS,
     BOUNDS,
     BUCKETS,
+    CARD_DRAWS,
     CHOICES,
     ENDLESS,
     GARBAGE,
     LATE_WATCHDOG,
     NOWHERE,
     TURNED,
-    UNIT_DRAWS,
     WAITING,
     Answer,
     Request,
@@ -100,7 +100,7 @@ def of_sizes(sizes, *caveats, other):
 
 def of_draws(upper):
     """Runs of a test with draws of the card, of which one is at the ``upper`` end, and sizes of masks."""
-    drew = {"unknown": ("data", BOUNDS, UNIT_DRAWS)}
+    drew = {"unknown": ("data", BOUNDS, CARD_DRAWS)}
     sizes = (9, 9, 4, None, None, None, None, upper)
     return [size and traced(size, LOSS, MASK, **drew) for size in sizes]
 
@@ -149,7 +149,7 @@ RUNS = {
     "which may take more": (
         of_draws(upper=10), 10, [DEPENDS, DEPENDS], 4
     ),
-    "draws have two other ends": (of_sizes((4, 4, 9), LOSS, other="draws between 0 and 1"), 9, [DEPENDS], 3),
+    "draws have two other ends": (of_sizes((4, 4, 9), LOSS, other=CARD_DRAWS), 9, [DEPENDS], 3),
     "so have numbers": (of_sizes((4, 4, 9, 4), LOSS, other="numbers"), 9, [DEPENDS], 4),
     "of several truths one may hold alone": (
         of_sizes((4, 4, 9, 4), LOSS, other="several truths"), 9, [DEPENDS], 4
@@ -249,6 +249,18 @@ LEFT = {
     "as the first alone, which is the worst case": ((4, 3, 2, 4), 4, [MASK, METHOD]),
     "less, as no worst case has it": ((4, 3, 4, 1), 4, [MASK, METHOD]),
 }
+
+
+def test_options_that_nothing_chooses_hide_neither_odd_numbers_nor_a_worst_case_that_is_none():
+    """Both may take more together with it: what odd numbers take, and what the least sizes take."""
+    read = {"unknown": ("data", "numbers", BOUNDS, CHOICES)}
+    odd = [traced(size, LOSS, MASK, **read) for size in (4, 4, 2, 9)]
+    _, causes, _ = told(*odd, *4 * [None], traced(10, FIRST_ROWS))
+    assert causes == [DEPENDS, DEPENDS]
+
+    least = [traced(size, MASK, unknown=("data", BOUNDS, CHOICES)) for size in (4, 4, 9)]
+    _, causes, _ = told(*least, *5 * [None], traced(10, FIRST_ROWS))
+    assert causes == [DEPENDS]
 
 
 @pytest.mark.parametrize("name", LEFT)

@@ -24,6 +24,7 @@ from ...components import METRICS
 from ...results.answer import (
     BOUNDS,
     BUCKETS,
+    CARD_DRAWS,
     CHOICES,
     DRAWS,
     ENDLESS,
@@ -32,7 +33,6 @@ from ...results.answer import (
     HOST_ENDS,
     NUMBERS,
     TRUTHS,
-    UNIT_DRAWS,
     UNKNOWN_DATA,
     WAITING,
     Answer,
@@ -41,7 +41,7 @@ from ...units import gib_text
 from .further_runs import not_counted
 
 #: Of these a second further run has another end.
-OF_TWO_ENDS = {NUMBERS, TRUTHS, UNIT_DRAWS, BOUNDS, HOST_ENDS}
+OF_TWO_ENDS = {NUMBERS, TRUTHS, CARD_DRAWS, BOUNDS, HOST_ENDS}
 #: How the names of parts of it begin.
 _OF_HOST = "host memory"
 _HELD = "what is held when the body ends is"
@@ -91,40 +91,64 @@ class Compared:
         """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
         assert self.first.report is not None
         assert self.most.report is not None
-        differ = [self.differs(one) for one in self.others if one.has_figure]
-        others_differ = self._depends_on_reads()
-        depends = self._odd_takes_more() or self._upper_differs() or others_differ
-        lost = next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
         for one in self.first.report.caveats:
-            if one.cause in _VARIED and lost is not None:
-                reason = first_line(lost)
+            if one.cause in _VARIED and self._lost is not None:
+                reason = first_line(self._lost)
                 yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
-            elif one.cause in _READS and depends:
-                yield from self._depending(one.text)
-            elif one.cause in _READS and depends is None:
-                yield one
-            elif one.cause in _READS and self._have_own_sizes():
-                yield replace(one, cause=SIZE_READ)
-            elif one.cause is WORST_CASE and self.most is not self.left and (not differ or any(differ)):
-                counted = [run for run in self.runs if run is not self.late and run is not self.left]
-                is_largest = most_of(counted) is self.first
-                yield from [one] if is_largest else self._depending(one.text)
-        if others_differ or lost is not None or (self.redrawn is not None and self.differs(self.redrawn)):
-            known = {*OF_READS, *APART}
-            if self.reseeded is not None and not self.peaks_differ(self.reseeded):
-                known.update(self._draws())
-            for what in self.first.unknown:
-                if what not in known:
-                    yield from self._depending(what)
+            elif one.cause in _READS:
+                yield from self._of_read(one)
+            elif one.cause is WORST_CASE:
+                yield from self._of_size(one)
+        yield from self._of_draws()
         if self.late is not None and not self.late.has_figure:
             yield from self._depending(BUCKETS)
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
         others = [one for report in reports for one in not_counted(report)]
         kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
-        if self.most is self.left:
+        if self.most is self.left and self._is_worst:
             kept = [*(one for one in self.most.report.caveats if one.cause is WORST_CASE), *kept]
         collected = [one for one in self.first.report.caveats if one.cause is COLLECTED]
         yield from dict.fromkeys([*kept, *collected, *others])
+
+    @property
+    def _lost(self) -> Answer | None:
+        """A further run without a figure that nothing in the test has ended."""
+        return next((one for one in self.runs[1:] if one.outcome == FAILED and not one.raised), None)
+
+    @property
+    def _is_worst(self) -> bool:
+        """Whether no other answer takes more than the first's, but for what is said to be the worst case."""
+        return most_of(self._without(self.late, self.left)) is self.first
+
+    def _of_read(self, one: Caveat) -> Iterator[Caveat]:
+        others_differ = self._depends_on_reads()
+        if self._odd_takes_more() or self._upper_differs() or others_differ:
+            yield from self._depending(one.text)
+        elif others_differ is None:
+            yield one
+        elif self._have_own_sizes():
+            yield replace(one, cause=SIZE_READ)
+
+    def _of_size(self, one: Caveat) -> Iterator[Caveat]:
+        differ = [self.differs(other) for other in self.others if other.has_figure]
+        if differ and not any(differ):
+            return
+        if not self._is_worst:
+            yield from self._depending(one.text)
+        elif self.most is not self.left:
+            yield one
+
+    def _of_draws(self) -> Iterator[Caveat]:
+        """What the host has drawn, or got."""
+        redrawn_differs = self.redrawn is not None and self.differs(self.redrawn)
+        if not (self._depends_on_reads() or self._lost is not None or redrawn_differs):
+            return
+        known = {*OF_READS, *APART}
+        if self.reseeded is not None and not self.peaks_differ(self.reseeded):
+            known.update(self._draws())
+        for what in self.first.unknown:
+            if what not in known:
+                yield from self._depending(what)
 
     def may_be_by_draws(self) -> bool:
         """Whether peaks differ by draws of the host, or by something else."""
@@ -147,8 +171,12 @@ class Compared:
         assert self.first.report is not None
         return not one.has_figure or one.report is None or one.report.peak != self.first.report.peak
 
+    def _without(self, *left_out: Answer | None) -> list[Answer]:
+        """The runs but those; equal ones are others."""
+        return [one for one in self.runs if not any(one is other for other in left_out)]
+
     def _odd_takes_more(self) -> bool:
-        others = [one for one in self.runs if one is not self.odd and one is not self.late]
+        others = self._without(self.odd, self.late, self.left)
         if self.odd is None:
             return False
         return self.odd.peak_bytes > max(one.peak_bytes for one in others) or (
@@ -156,8 +184,8 @@ class Compared:
         )
 
     def _upper_differs(self) -> bool:
-        """Whether draws of the card between 0 and 1 have another figure at their upper end."""
-        return UNIT_DRAWS in self.first.unknown and self.redrawn is not None and self.differs(self.redrawn)
+        """Whether draws of the card have another figure at their upper end."""
+        return CARD_DRAWS in self.first.unknown and self.redrawn is not None and self.differs(self.redrawn)
 
     def may_be_by_truths(self) -> bool:
         """Whether sizes that differ where no figure does may follow from truths, not from numbers."""
@@ -184,13 +212,12 @@ class Compared:
         """The runs but those that count only where they take more, and do not."""
         first = self.first
         only_more = [*self.others[self._comparable :], self.odd, self.late, self.left]
-        return [
+        less = [
             one
-            for one in self.runs
-            if not any(one is other for other in only_more)
-            or one.peak_bytes > first.peak_bytes
-            or one.host_bytes > first.host_bytes
+            for one in only_more
+            if one is not None and one.peak_bytes <= first.peak_bytes and one.host_bytes <= first.host_bytes
         ]
+        return self._without(*less)
 
     def _have_own_sizes(self) -> bool:
         """Whether sizes are made of numbers, of which nobody knows how large they are.

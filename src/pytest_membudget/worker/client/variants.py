@@ -10,6 +10,7 @@ from ...results.answer import (
     ALL_TRUTHS,
     BOUNDS,
     BUCKETS,
+    CARD_DRAWS,
     CHOICES,
     EVERYWHERE,
     FAILED,
@@ -24,7 +25,6 @@ from ...results.answer import (
     OTHER_SEEDS,
     TRUTHS,
     TURNED,
-    UNIT_DRAWS,
     UPPER_DRAWS,
     Answer,
     Exchange,
@@ -68,7 +68,7 @@ def ask_with_variants(
     redrawn = None
     if others and all(map(_has_raised, others)) and {*first.unknown} - {*OF_READS, *APART}:
         redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
-    elif BOUNDS in first.unknown and not {HOST_ENDS, UNIT_DRAWS}.isdisjoint(first.unknown):
+    elif BOUNDS in first.unknown and not {HOST_ENDS, CARD_DRAWS}.isdisjoint(first.unknown):
         redrawn = ask(replace(following[1], variant=UPPER_DRAWS))
     odd, late, left = (
         ask(following[one]) if one in following else None

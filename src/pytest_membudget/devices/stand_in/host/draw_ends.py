@@ -128,8 +128,8 @@ def _as_drawn(drawn: Any, ends: Ends) -> Ends:
     low, high = ends
     if getattr(drawn, "shape", None):
         made = drawn.copy(), drawn.copy()
-        made[0].fill(low)
-        made[1].fill(high)
+        made[0][...] = low
+        made[1][...] = high
         return made
     kind: Any = type(drawn)
     return (kind(low), kind(high)) if isinstance(drawn, Real) else ends
@@ -147,20 +147,26 @@ def _unit(*_args: Any, **_kwargs: Any) -> Ends:
     return _UNIT
 
 
-def _within(low: Any = 0.0, high: Any = 1.0, *_more: Any, **_kwargs: Any) -> Ends:
+def _within(low: Any, high: Any) -> Ends:
     return low + (high - low) * _UNIT[0], low + (high - low) * _UNIT[1]
-
-
-def _of_python(a: Any, b: Any) -> Ends:
-    return _within(a, b)
 
 
 def _whole(a: int, b: int) -> Ends:
     return a, b
 
 
-def _whole_below(low: int, high: int | None = None, *_more: Any, **_kwargs: Any) -> Ends:
-    return (0, low - 1) if high is None else (low, high - 1)
+def _of_uniform(low: Any = 0.0, high: Any = 1.0, *_more: Any, **_kwargs: Any) -> Ends:
+    return _within(*_numbers(low, high))
+
+
+def _whole_below(low: Any, high: Any = None, *_more: Any, **_kwargs: Any) -> Ends:
+    low, high = _numbers(0, low) if high is None else _numbers(low, high)
+    return low, high - 1
+
+
+def _numbers(*given: Any) -> list[Any]:
+    """What is given for numbers, of which NumPy takes rows too."""
+    return [one if isinstance(one, Real) else sys.modules["numpy"].asarray(one) for one in given]
 
 
 def _of_range(*args: Any, **kwargs: Any) -> Ends:
@@ -190,12 +196,13 @@ def _of_choice(a: Any, _size: Any = None, _replace: bool = True, p: Any = None, 
 
 
 def _of_binomial(n: Any, p: Any, *_more: Any, **_kwargs: Any) -> Ends:
+    n, p = _numbers(n, p)
     return 0 if p < 1 else n, n if p > 0 else 0
 
 
 _OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "random": _unit,
-    "uniform": _of_python,
+    "uniform": _within,
     "randint": _whole,
     "randrange": _of_range,
     "choice": _of_options,
@@ -205,7 +212,7 @@ _OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
 }
 _OF_NUMPY: Final[dict[str, Callable[..., Any]]] = {
     **dict.fromkeys(("rand", "random", "random_sample", "ranf", "sample"), _unit),
-    "uniform": _within,
+    "uniform": _of_uniform,
     "randint": _whole_below,
     "choice": _of_choice,
     "binomial": _of_binomial,
@@ -225,7 +232,7 @@ _FILLS: Final[dict[str, Callable[..., Ends]]] = {
 }
 
 #: What draws shares, as of layers that are dropped: a row of them has ends too.
-_SHARES: Final = {"uniform_", "bernoulli_.float", _unit, _within}
+_SHARES: Final = {"uniform_", "bernoulli_.float", _unit, _of_uniform}
 
 
 def _may_decide(shape: Sequence[int], by: object) -> bool:

@@ -156,7 +156,10 @@ class HollowTensors:
         if tensor.nbytes < LARGE_BYTES or not isinstance(factor, (int, float)) or not math.isfinite(factor):
             return False
         is_own = args[0] is tensor or args[1] is tensor
-        return is_own and factor >= 0 and is_dense(tensor) and self._memory.is_untouched(tensor)
+        if not is_own or factor < 0 or not is_dense(tensor):
+            return False
+        # what was drawn and not computed has touched no pages either
+        return self._memory.is_untouched(tensor) and not self._memory.hollow(tensor)
 
     def _skip(
         self, operator: Any, targets: list[Any], compute: Callable[[], Any], args: Any, kwargs: Any

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BOUNDS, CHOICES, ENDLESS, NUMBERS, TRUTHS, UNIT_DRAWS, UNKNOWN_DATA, WAITING
+from ....results.answer import BOUNDS, CARD_DRAWS, CHOICES, ENDLESS, NUMBERS, TRUTHS, UNKNOWN_DATA, WAITING
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
@@ -61,7 +61,7 @@ class Values:
             UNKNOWN_DATA: is_data,
             NUMBERS: reads.have_numbers,
             TRUTHS: reads.have_truths,
-            UNIT_DRAWS: is_data and VARIANT.drew_unit,
+            CARD_DRAWS: is_data and VARIANT.has_two_draws,
             BOUNDS: shapes.varies or reads.have_bounds,
             CHOICES: shapes.may_leave_options,
             WAITING: VARIANT.waits_for_sizes,

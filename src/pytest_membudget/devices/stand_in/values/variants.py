@@ -83,8 +83,8 @@ class Variant:
         self._asked = Counter[str]()
         #: the lines in the order in which they were given other answers
         self._lines: dict[str, int] = {}
-        #: whether a number between 0 and 1 was drawn, which has two other ends
-        self.drew_unit = False
+        #: whether the card drew what has two other answers: a number between 0 and 1, or several whole ones
+        self.has_two_draws = False
         #: the lines of loops that a bound has ended
         self.ended = Counter[str]()
         #: how many sizes were taken at each line, and what the next is, of all; None: as the variant has it
@@ -107,7 +107,7 @@ class Variant:
         self._lines.clear()
         self._sizes.clear()
         self._share = None
-        self.drew_unit = self.waits_for_sizes = self.ended_sizes = False
+        self.has_two_draws = self.waits_for_sizes = self.ended_sizes = False
 
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
@@ -182,13 +182,14 @@ class Variant:
         return torch.full_like(values, number if _is_whole(values.dtype) else number / _DRAWN)
 
     def spread(self, values: torch.Tensor, span: int, first: int, line: str) -> torch.Tensor:
-        """``values``, the least of ``span`` numbers: different ones from place ``first`` of their draw on."""
-        if (
-            self.number != 1
-            or span < 2
-            or values.numel() > _MOST_SPREAD
-            or self._is_steady(line, is_truth=False)
-        ):
+        """``values``, of ``span`` numbers: in variant 1 different ones from place ``first`` of their draw on.
+
+        In variant 2 all are the least.
+        """
+        if span < 2 or values.numel() > _MOST_SPREAD:
+            return values
+        self.has_two_draws = True
+        if self.number != 1 or self._is_steady(line, is_truth=False):
             return values
         places = torch.arange(first, first + values.numel(), device="cpu").remainder_(span)
         return values + places.view(values.shape).to(values.dtype)
@@ -259,7 +260,7 @@ class Variant:
 
     def draw_unit(self) -> float:
         """A number from 0 on and below 1."""
-        self.drew_unit = True
+        self.has_two_draws = True
         return _ALMOST_ONE if self.seed == 2 else (_MIDDLE, 0.0)[self.number]
 
 
