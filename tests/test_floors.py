@@ -19,7 +19,7 @@ ROOT = Path(pytest_membudget.__file__).parent
 # neighbours, and the modules of one folder import each other without a circle.
 FLOORS = [
     ["assumptions"],
-    ["__init__"],
+    ["__init__", "external_commands"],
     ["units", "components", "errors", "names", "outcomes", "atomic_files", "git_command"],
     ["user_input"],
     ["json_object"],

@@ -10,7 +10,8 @@ import pytest_membudget
 from pytest_membudget import caveats, components, outcomes, plugin, testing
 from pytest_membudget.budgets import verdict
 from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE
-from pytest_membudget.budgets.settings import CARD, SETTINGS
+from pytest_membudget.budgets.custom_gpus import CARD
+from pytest_membudget.budgets.settings import SETTINGS
 from pytest_membudget.commands import report
 from pytest_membudget.commands.main import parser
 from pytest_membudget.comparison import comparing

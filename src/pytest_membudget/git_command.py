@@ -1,11 +1,13 @@
-"""Runs commands: git in a folder, whatever git or the user's shell has set in the environment; and others."""
+"""Runs git commands in a folder, whatever git or the user's shell has set in the environment."""
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from .external_commands import run_command
 
 #: Variables that git sets for its hooks: with them it would use another repository, or index.
 #: ``git rev-parse --local-env-vars``, git 2.39.
@@ -40,22 +42,6 @@ def run_git(folder: Path, *args: str, timeout: float = 60.0) -> GitAnswer:
     except (OSError, subprocess.SubprocessError) as error:
         return GitAnswer(1, "", str(error))
     return GitAnswer(done.returncode, done.stdout.strip(), done.stderr)
-
-
-def run_command(
-    words: Sequence[str], timeout: float | None = None, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command without input, and return what it writes; its exit status may be any."""
-    return subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=timeout,
-        check=False,
-        env=environment,
-    )
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

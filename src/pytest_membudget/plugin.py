@@ -226,7 +226,7 @@ def _register_selection(config: pytest.Config, settings: Settings) -> Selection:
 
 def _announce_custom_gpus(config: pytest.Config, pyproject: Path) -> None:
     """Add the custom GPUs to the catalogue of this process and its workers, until the session ends."""
-    from .budgets.settings import custom_gpus
+    from .budgets.custom_gpus import custom_gpus
     from .hardware.gpus import CUSTOM_GPUS
 
     environment = pytest.MonkeyPatch()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.budgets.settings import CARD, custom_gpus
+from pytest_membudget.budgets.custom_gpus import CARD, custom_gpus
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.hardware.gpus import CUSTOM_GPUS, find_gpu, load_gpus
 from pytest_membudget.user_input.files import read_yaml

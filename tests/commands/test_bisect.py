@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from pytest_membudget.budgets.budget import parse_growth
-from pytest_membudget.commands import bisect, releases, terminal
+from pytest_membudget.commands import bisect, releases, sessions
 from pytest_membudget.commands.bisect import Bisection, Points
 from pytest_membudget.commands.main import main
 from pytest_membudget.commands.releases import releases_between
@@ -185,7 +185,7 @@ def test_a_repository_is_bisected_to_its_commit(tmp_path_factory, tmp_path, cach
     for name, value in cache_in(tmp_path_factory.mktemp("kept")).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(terminal, "_PYTEST", (sys.executable, *terminal._PYTEST[1:]))
+    monkeypatch.setattr(sessions, "_PYTEST", (sys.executable, *sessions._PYTEST[1:]))
 
     status = main(["bisect", "main~2", "main", "--", "jobs.membudget.yaml"])
     out = capsys.readouterr().out

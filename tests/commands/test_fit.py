@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pytest_membudget.commands import terminal
+from pytest_membudget.commands import sessions
 from pytest_membudget.commands.fit import csv_text, result_lines
 from pytest_membudget.commands.fit_search import FAILS, FITS, TOO_LARGE, Tried
 from pytest_membudget.commands.main import main
@@ -66,7 +66,7 @@ def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeyp
 @pytest.fixture
 def here(warm_processes, tmp_path, monkeypatch):
     """A project's folder, in which sessions run."""
-    monkeypatch.setattr(terminal, "_PYTEST", (sys.executable, *terminal._PYTEST[1:]))
+    monkeypatch.setattr(sessions, "_PYTEST", (sys.executable, *sessions._PYTEST[1:]))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -12,7 +12,8 @@ import pytest
 
 import pytest_membudget
 from pytest_membudget.commands import torch_folder
-from pytest_membudget.commands.torch_folder import Installer, TorchFolder
+from pytest_membudget.commands.installers import Installer
+from pytest_membudget.commands.torch_folder import TorchFolder
 from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.errors import UsageMistake
 from tests.commands.tiny_wheels import write_others, write_torch

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pytest_membudget.commands.torch_folder import find_installer
+from pytest_membudget.commands.installers import find_installer
 from pytest_membudget.errors import UsageMistake
 
 

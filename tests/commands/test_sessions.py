@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.commands.terminal import report_of_session
+from pytest_membudget.commands.sessions import report_of_session
 from pytest_membudget.errors import UsageMistake
 
 CONFTEST = """

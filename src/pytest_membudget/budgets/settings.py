@@ -1,6 +1,5 @@
 """The settings of a session: ``[tool.membudget]`` in pyproject.toml, and the command line above it."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +8,6 @@ from typing import Any, Final
 
 from ..components import METRICS
 from ..errors import UsageMistake
-from ..hardware.gpus import Gpu, load_gpus, normalised_name
 from ..names import ADVICES, AUTO, OFF, ON, SNAPSHOTS
 from ..user_input.fields import Table, described, fields_of, read_fields
 from ..user_input.kinds import TABLE as ANY_TABLE
@@ -87,7 +85,6 @@ class Settings:
 
 
 SETTINGS: Final[Table] = Table(fields_of(Settings), what="key")
-CARD: Final = Table(fields_of(Gpu))
 
 
 def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
@@ -124,42 +121,3 @@ def settings_table(pyproject: Path) -> Node:
     before, found, _ = text.partition(TABLE[:-1])
     line = before.count("\n") + 1 if found else 1  # the table's: tomllib has no lines of keys
     return nodes_of(table, Node(None, file, line, syntax=_SYNTAX))
-
-
-def custom_gpus(pyproject: Path) -> str:
-    """The custom GPUs for ``hardware.gpus.CUSTOM_GPUS``; empty if there are none.
-
-    Raises ``UsageMistake`` with every mistake, its file and line.
-    """
-    mistakes = Mistakes()
-    entries: dict[str, Mapping[str, Any]] = {}
-    places: Mapping[str, Node] = {}
-    table = settings_table(pyproject).value.get("gpus")
-    if table is not None and not (isinstance(table.value, dict) and table.value):
-        mistakes.refuse(table, "gpus", "write a table of cards by their names")
-    elif table is not None:
-        places = table.value
-        read = {name: CARD.read(node, f"gpus.{name}", mistakes) for name, node in places.items()}
-        entries = {name: values for name, values in read.items() if isinstance(values, dict)}
-    if entries:
-        _names_are_free(entries, places, mistakes)
-    mistakes.raise_all()
-    return json.dumps(entries) if entries else ""
-
-
-def _names_are_free(
-    entries: Mapping[str, Mapping[str, Any]], places: Mapping[str, Node], mistakes: Mistakes
-) -> None:
-    """Report names that would mean two cards; a custom card may replace the catalogue's of its name."""
-    own = {normalised_name(name) for name in entries}
-    taken = {
-        normalised_name(known): gpu.name
-        for gpu in load_gpus().values()
-        if normalised_name(gpu.name) not in own
-        for known in (gpu.name, *gpu.aliases)
-    }
-    for name, entry in entries.items():
-        for known in (name, *entry.get("aliases", ())):
-            other = taken.setdefault(normalised_name(known), name)
-            if other != name:
-                mistakes.add(places[name], f"{name}: {known} means {other} already; write another name")

@@ -16,7 +16,8 @@ from ..reporting.document import Document
 from ..reporting.terminal.fitting import terminal_width
 from ..results.comparison import NOT_COMPARABLE, Comparison, component_changes, growth_text
 from ..units import gib_text, signed_size
-from .terminal import Subcommands, print_lines, report_of_session
+from .sessions import report_of_session
+from .terminal import Subcommands, print_lines
 
 GOOD: Final = "good"
 BAD: Final = "bad"

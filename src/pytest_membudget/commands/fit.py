@@ -14,7 +14,8 @@ from ..reporting.terminal.fitting import folded, terminal_width
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .fit_search import FAILS, FITS, TOO_LARGE, Point, Tried, Variation, conclusion, next_values
-from .terminal import Subcommands, at_least_one, print_lines, report_of_session
+from .sessions import report_of_session
+from .terminal import Subcommands, at_least_one, print_lines
 
 #: The plugin of the sessions; importing it imports pytest.
 _PLUGIN = f"{__package__}.fit_plugin"

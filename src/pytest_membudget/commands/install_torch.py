@@ -16,6 +16,7 @@ from ..devices.torch_build.installed import (
 )
 from ..errors import UsageMistake
 from ..units import gb_text
+from .installers import find_installer
 from .terminal import Subcommands, print_lines
 
 
@@ -77,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _install(folder: Path, own: TorchBuild, options: argparse.Namespace) -> None:
-    from .torch_folder import TorchFolder, find_installer  # packaging is no dependency of the other commands
+    from .torch_folder import TorchFolder  # packaging is no dependency of the other commands
 
     started = time.monotonic()
     wheels = [wheel for path in options.wheels or () for wheel in _wheels_in(path)]

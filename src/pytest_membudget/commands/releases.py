@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from ..comparison.base.sources import PREFIX
 from ..errors import UsageMistake
-from ..git_command import run_command
+from ..external_commands import run_command
 
 #: As pip takes it: a name, ``==`` and a version.
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s=]+)")

@@ -1,18 +1,11 @@
-"""What several subcommands do: parse numbers, print lines and tables of results, run sessions of pytest."""
+"""What several subcommands do in the terminal: parse numbers, print lines, and a table of results."""
 
 import argparse
 import os
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from ..comparison.base.exchange import complaint_in
-from ..errors import UsageMistake
-from ..git_command import run_command
-from ..names import FIGURES
-from ..reporting.document import Document, read_document
 from ..reporting.terminal.console import comparison_notices, summary_lines
 from ..reporting.terminal.fitting import folded, terminal_width
 from ..reporting.terminal.table import Paint
@@ -21,7 +14,6 @@ from ..results.test_result import TestResult
 
 #: What ``ArgumentParser.add_subparsers`` returns.
 Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_PYTEST: Final = (sys.executable, "-m", "pytest", "--membudget")
 _COLOURS: Final = {"red": 31, "green": 32, "yellow": 33}
 
 
@@ -59,20 +51,3 @@ def painted(text: str, colour: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
-
-
-def report_of_session(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> Document:
-    """The report of ``pytest --membudget`` with ``arguments``, in this folder and environment.
-
-    ``variables`` are added to the environment. The exit status does not matter: tests may fail. Raises
-    ``UsageMistake`` with pytest's message if no test was estimated.
-    """
-    with tempfile.TemporaryDirectory(prefix="membudget-") as folder:
-        command = [*_PYTEST, *arguments, f"--membudget-report={folder}"]
-        done = run_command(command, environment={**os.environ, FIGURES: "1", **(variables or {})})
-        path = Path(folder, "report.json")
-        document = read_document(path) if path.is_file() else Document(())
-    if not document.tests:
-        shown = " ".join(["pytest", "--membudget", *arguments])
-        raise UsageMistake(f"`{shown}` estimated no test: {complaint_in(done.stderr + done.stdout)}")
-    return document

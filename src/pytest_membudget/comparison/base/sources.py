@@ -17,7 +17,7 @@ from typing import Any, Final
 from ...cache.states import digest
 from ...cache.store import cache_folder
 from ...errors import UsageMistake
-from ...git_command import run_command
+from ...external_commands import run_command
 from ...reporting.document import read_document
 from ..places import CheckoutPaths, checkout_path
 from .exchange import Base, Head, Order, base_of_document
