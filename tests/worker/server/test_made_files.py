@@ -174,7 +174,14 @@ def staged():
     os.symlink("ckpt", "latest")
 
 
-@pytest.mark.parametrize("body", [makes("1"), staged])
+def goes_up():
+    above = f"../{Path.cwd().name}"
+    os.makedirs(f"{above}/out/in")
+    writes(f"{above}/out/in/./a", "1")  # as os.path.join with os.path.relpath's "." has it
+    writes("out/in/b", "1")
+
+
+@pytest.mark.parametrize("body", [makes("1"), staged, goes_up])
 def test_nothing_stays_of_what_was_made(run, body):
     (run.root / "mine").write_text("0")
 
@@ -185,6 +192,19 @@ def test_nothing_stays_of_what_was_made(run, body):
     run(lambda: writes("out/another test's", "2") if os.path.isdir("out") else None, "other")
     run.remove()
     assert os.listdir(run.root) == ["mine"]
+
+
+def test_what_is_made_outside_by_way_of_the_folder_above_stays(run, tmp_path):
+    (tmp_path / "others").mkdir()
+    (run.root / "link").symlink_to(tmp_path / "others")
+
+    def body():
+        writes("../elsewhere", "1")
+        writes("link/../behind", "1")
+
+    run(body, is_alone=True)
+
+    assert {"elsewhere", "behind"} <= {*os.listdir(tmp_path)}
 
 
 def test_nothing_stays_of_what_two_runs_have_written_at_once(tmp_path):

@@ -140,8 +140,8 @@ class MadeFiles:
         """What ``event`` makes, and what was kept of what it loses; ``done``: where that does not matter."""
         place = _FOLDERS.get(event, len(given))
         folder = given[place] if place < len(given) else None  # rmtree of Python 3.10 has none
-        path = path_of(given[_MAKES.get(event, 0)], folder)
-        if event == "os.rename" and (source := path_of(given[0], given[2])) and path is not None:
+        path = _place_of(given[_MAKES.get(event, 0)], folder)
+        if event == "os.rename" and (source := _place_of(given[0], given[2])) and path is not None:
             if self._is_users(source, done):
                 if not self._keep(event, source):
                     return  # a folder of the user's that gets another name
@@ -226,6 +226,17 @@ def folder_lock(folder: Path) -> Iterator[FolderLock]:
         yield FolderLock(opened)
     finally:
         os.close(opened)
+
+
+def _place_of(path: Any, folder: int | None) -> str | None:
+    """The absolute path, of which there is one for each way there by ``..``."""
+    found = path_of(path, folder)
+    if found is None or ".." not in found:
+        return found
+    plain = os.path.normpath(found)
+    above, name = os.path.split(found.rstrip(os.sep))
+    real = os.path.realpath(above)  # a ``..`` after a link is the folder above the link's target
+    return plain if os.path.realpath(os.path.dirname(plain)) == real else os.path.join(real, name)
 
 
 def _is_network(address: object) -> bool:
