@@ -62,6 +62,15 @@ LIBRARIES = {
         gpus: 16
         expert_parallel_degree: 4
         precision: {parameters: fp32, compute: bf16}
+      - name: sharded-stages
+        implementation: torchtitan
+        model: {torchtitan: llama3/debugmodel}
+        sequence: 512
+        gpus: 4
+        data_parallel_shard_degree: 2
+        pipeline_parallel_degree: 2
+        accumulation: 2
+        precision: {parameters: fp32, compute: bf16}
 """,
 }
 
@@ -161,7 +170,17 @@ def test_what_torchtitan_reads_makes_no_further_run(parts, rows):
     assert parts("experts")
     for rank in rows["experts"]["estimates"]:
         assert rank["variants"] == []
-        assert {one["cause"] for one in rank["caveats"]} == {"given", "tool", "other-ranks"}
+        assert {one["cause"] for one in rank["caveats"]} == {"given", "tool", "method"}
+
+
+def test_the_last_stage_gets_its_shapes_from_the_first_rank_though_another_is_before_it(parts, rows):
+    """torchtitan 0.2.2's debugmodel: 6 layers of 256, hidden layers of 768; rank 1 is not run."""
+    assert parts("sharded-stages")
+    found = {one["rank"]: one["components"]["parameters"] for one in rows["sharded-stages"]["estimates"]}
+    whole = 2 * 2048 * 256 + 6 * (4 * 256 * 256 + 3 * 256 * 768 + 2 * 256) + 256
+
+    assert list(found) == [0, 2, 3]
+    assert found[0] + found[3] == 4 * whole / 2
 
 
 def test_a_teacher_is_frozen(parts):

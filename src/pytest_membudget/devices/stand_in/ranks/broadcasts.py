@@ -151,6 +151,30 @@ class Broadcasts:
             self._guessed[self._source.place(2)] = None
         return [own if texts[one] is None else ast.literal_eval(str(texts[one])) for one in members]
 
+    def send(self, group: Any, goal: int, objects: Sequence[Any], *, identical: bool) -> None:
+        """``objects`` go to rank ``goal`` of ``group``.
+
+        ``identical``: a rank of any group sends what ranks with its number in other groups send.
+        """
+        self.was_used = self.has_exchanged = True
+        key = _between(group, dist.get_rank(group), goal, identical)
+        self._sent.append((key, [_text(one) for one in objects]))
+
+    def received(self, group: Any, source: int, *, identical: bool) -> list[Any]:
+        """What rank ``source`` of ``group`` sends this one, or where ``identical`` another does."""
+        self.was_used = self.has_exchanged = True
+        sender = dist.get_process_group_ranks(group)[source]
+        key = _between(group, source, dist.get_rank(group), identical)
+        giver = sender
+        if sender not in self._have_run:
+            others = [rank for rank, waiting in [*self._waiting] if waiting == key]
+            giver = min(others, key=lambda one: abs(one - sender), default=sender)
+            self._take(sender, key, [None if others else _UNSAID])
+        else:
+            self._take(sender, key)
+        texts = self._next(giver, key)
+        return [] if None in texts else [ast.literal_eval(text) for text in texts]
+
     def _take(self, sender: int, key: str, values: _Sent | None = None) -> None:
         """``values`` are taken for what ``sender``, which has not run, sends next; None: what it has sent."""
         self._taken.append((len(self._sent), sender, key, values))
@@ -182,6 +206,11 @@ class Broadcasts:
                 return None
             numbers = values.reshape(-1).tolist()
         return [str(tensor.dtype), list(tensor.shape), numbers]
+
+
+def _between(group: Any, source: int, goal: int, identical: bool) -> str:
+    """The key of what rank ``source`` of ``group`` sends its rank ``goal``."""
+    return f"{source} to {goal}" if identical else f"{group.group_name} {source} to {goal}"
 
 
 def _text(value: Any) -> str | None:

@@ -3,6 +3,7 @@
 torch sends them as tensors of bytes, whose sizes and contents it reads: nobody would know them.
 """
 
+import pickle
 import sys
 from types import FrameType
 from typing import Any
@@ -19,9 +20,9 @@ def install_objects(broadcasts: Broadcasts) -> None:
     sent = _Sent(broadcasts)
     for function in (
         sent.all_gather_object, sent.gather_object, sent.broadcast_object_list, sent.scatter_object_list,
-        _send_object_list, _recv_object_list,
+        sent.send_object_list, sent.recv_object_list,
     ):  # fmt: skip
-        put(function.__name__.removeprefix("_"), function)
+        put(function.__name__, function)
 
 
 class _Sent:
@@ -84,6 +85,37 @@ class _Sent:
             raise refusal(_OTHERS.format("scatter_object_list"))
         scatter_object_output_list[0] = own
 
+    def send_object_list(
+        self,
+        object_list: list[Any],
+        dst: int | None = None,
+        group: Any = None,
+        device: Any = None,
+        group_dst: int | None = None,
+        use_batch: bool = False,
+    ) -> None:
+        """Kept for the rank that it is for."""
+        is_users = _is_users(sys._getframe(1))
+        objects = object_list if is_users else [pickle.dumps(one) for one in object_list]
+        self._broadcasts.send(_group(group), _root(dst, group, group_dst), objects, identical=not is_users)
+
+    def recv_object_list(
+        self,
+        object_list: list[Any],
+        src: int | None = None,
+        group: Any = None,
+        device: Any = None,
+        group_src: int | None = None,
+        use_batch: bool = False,
+    ) -> int:
+        """What that rank sends. Pipelines of torch send shapes, which stages of other groups share."""
+        is_users, root = _is_users(sys._getframe(1)), _root(src, group, group_src)
+        found = self._broadcasts.received(_group(group), root, identical=not is_users)
+        if not found:
+            raise refusal(_OTHERS.format("recv_object_list"))
+        object_list[:] = found if is_users else map(pickle.loads, found)
+        return dist.get_global_rank(_group(group), root)
+
 
 def _group(group: Any) -> Any:
     return group if group is not None else dist.group.WORLD
@@ -99,14 +131,6 @@ def _root(src: int | None, group: Any, group_src: int | None) -> int:
     if group_src is not None or src is None or group is None:
         return group_src or src or 0
     return dist.get_group_rank(group, src)
-
-
-def _send_object_list(*_: Any, **__: Any) -> None:
-    """Nobody is there to receive it."""
-
-
-def _recv_object_list(*_: Any, **__: Any) -> int:
-    raise refusal(_OTHERS.format("recv_object_list"))
 
 
 _OTHERS = (

@@ -4,48 +4,30 @@ from typing import Any
 
 import torch
 
-from ..values.refusals import refusal
-
 
 def install_pipelines(stage: Any) -> None:
-    """Answer for the other ranks in ``stage``, the module ``torch.distributed.pipelining.stage``.
+    """Answer for later stages in ``stage``, the module ``torch.distributed.pipelining.stage``.
 
-    Gradients come in the shapes of the outputs. What the stage before sends is known to that rank alone.
+    Gradients come in the shapes of the outputs. What the stage before sends comes as other objects do.
     """
     kind: Any = stage.PipelineStage
-    if not hasattr(kind, "_recv_meta"):  # before 2.13 shapes are sent as objects (``objects``)
-        _refuse_inference_of_later_stages(kind)
+    if not hasattr(kind, "_recv_meta"):  # before 2.13 nothing comes from later stages
         return
+    receive_meta, send_meta = kind._recv_meta, kind._send_meta
 
     def receive(self: Any, src_stage: int) -> Any:
         if src_stage < self.stage_index:
-            raise _without_shapes(self.stage_index)
+            return receive_meta(self, src_stage)
         outputs = self._stage_meta.outputs
         return stage._StageBackwardMeta(backward_metas=stage._derive_grad_metas(outputs))
 
-    kind._recv_meta, kind._send_meta = receive, lambda self, meta, dst_stage: None
+    def send(self: Any, meta: Any, dst_stage: int) -> None:
+        if dst_stage > self.stage_index:
+            send_meta(self, meta, dst_stage)
+
+    kind._recv_meta, kind._send_meta = receive, send
     if hasattr(kind, "_warmup_forward_vote"):  # 2.13: each stage votes
         _vote_as_this_stage(stage, kind)
-
-
-def _without_shapes(stage_index: int) -> Exception:
-    return refusal(
-        f"stage {stage_index} of the pipeline is to get the shapes of its inputs from stage "
-        f"{stage_index - 1}, which is another rank's and not there; give them: "
-        "PipelineStage(..., input_args=..., output_args=...) with tensors on the meta device"
-    )
-
-
-def _refuse_inference_of_later_stages(kind: Any) -> None:
-    original = kind._shape_inference
-
-    def infer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        ranks = self.stage_index_to_group_rank
-        if not self.is_first and ranks[self.stage_index - 1] != self.group_rank:
-            raise _without_shapes(self.stage_index)
-        return original(self, *args, **kwargs)
-
-    kind._shape_inference = infer
 
 
 def install_schedules(schedules: Any) -> None:
