@@ -12,6 +12,9 @@ from typing import Any, Final, Literal
 Number = bool | int | float
 Routing = Literal["worst", "balanced"] | float
 
+#: Of a library whose ranks take the same, whatever they do once they have asked which they are.
+IDENTICAL_RANKS: Final = "identical_ranks"
+
 #: Active assumptions, the innermost last. One list for the process: a backward may run in another thread.
 _active: list[Mapping[str, Any]] = []
 

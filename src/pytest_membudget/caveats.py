@@ -77,7 +77,9 @@ CARD_SOUGHT: Final = Cause("card-sought", UNCHECKED, "ask torch: torch.cuda.is_a
 FREE_MEMORY: Final = Cause("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
 OUT_OF_MEMORY: Final = Cause("out-of-memory", ASSUMED)
 OTHER_RANKS: Final = Cause(
-    "other-ranks", UNCHECKED, "budget the same step over at most 8 GPUs too: there each rank is run"
+    "other-ranks",
+    UNCHECKED,
+    "let all ranks do the same, or budget it over at most 8 GPUs: there each is run",
 )
 OTHER_OBJECTS: Final = Cause(
     "other-objects",

@@ -13,7 +13,7 @@ from pytest_membudget.cache.store import Store
 from pytest_membudget.components import METRICS
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.memory_report import MemoryReport
-from pytest_membudget.results.answer import Answer, Request
+from pytest_membudget.results.answer import Answer, OtherRanks, Request
 from pytest_membudget.units import GIB
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
@@ -157,7 +157,7 @@ def test_another_session_is_another_estimate(cache_of, worker):
 
 
 def test_each_rank_is_kept_for_itself(cache_of, worker):
-    worker.answers = replace(TRACED, representatives=(1,))
+    worker.answers = replace(TRACED, other_ranks=OtherRanks((1,)))
     worker.estimated(cache_of(), Budget(gib=3, gpus=4))
     found = worker.estimated(cache_of(), Budget(gib=3, gpus=4))
     assert worker.asked == 2

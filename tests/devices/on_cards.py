@@ -89,6 +89,7 @@ class Traced:
         self.report = MemoryReport.from_json(answer["report"])
         self.value = answer["value"]
         self.representatives = answer["representatives"]
+        self.tried = answer["tried"]
         self.rank_assumption = answer["rank_assumption"]
         self.broadcasts = answer["broadcasts"]
         self.taken = answer["taken"]

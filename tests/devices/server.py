@@ -65,13 +65,14 @@ def run(device, module, order):
     if order["has_end"]:
         device.body_ended()
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
-    (ranks, caveats), exchange = device.representatives(), device.exchange()
+    others, exchange = device.other_ranks(), device.exchange()
     return {
         "value": value,
         "allocations": device.allocations(),
         "report": report.to_json(),
-        "representatives": ranks,
-        "rank_assumption": "".join(one.text for one in caveats),
+        "representatives": [*others.representatives],
+        "tried": [*others.tried],
+        "rank_assumption": "".join(one.text for one in others.caveats),
         "broadcasts": exchange.broadcasts,
         "taken": exchange.taken,
         "unknown": device.unknown(),

@@ -5,14 +5,14 @@ from dataclasses import replace
 from pytest_membudget.components import METRICS
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.memory_report import MemoryReport
-from pytest_membudget.results.answer import TRACED, Answer
+from pytest_membudget.results.answer import TRACED, Answer, OtherRanks
 
 REPORT = MemoryReport("traced", "allocated", dict.fromkeys(METRICS, 512), {"parameters": 512}, seconds=1.0)
 
 
 def traced(request):
     """The answer of a test that takes 512 bytes; of rank 0, that ranks 1 and 3 differ."""
-    return Answer(TRACED, reports=(replace(REPORT, rank=request.rank),), representatives=(0, 1, 3))
+    return Answer(TRACED, reports=(replace(REPORT, rank=request.rank),), other_ranks=OtherRanks((0, 1, 3)))
 
 
 class ScriptedWorkers:

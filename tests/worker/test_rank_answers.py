@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.caveats import DEPENDS, HOW, READ, Caveat
+from pytest_membudget.caveats import DEPENDS, HOW, OTHER_RANKS, READ, Caveat
 from pytest_membudget.memory_report import MemoryReport
-from pytest_membudget.results.answer import TRACED, Answer
+from pytest_membudget.results.answer import TRACED, Answer, OtherRanks
 from pytest_membudget.worker.ranks.rank_answers import Asking, RankEnd, answer_of_ranks, combined
 
 
@@ -95,14 +95,12 @@ ALIKE = "ranks 1 to 6 are taken to be like rank 0"
 class Ranks:
     """Stands for the ranks' runs: it notes who was asked."""
 
-    def __init__(self, representatives=(), sizes=None, host=None, **outcomes):
+    def __init__(self, representatives=(), tried=(), sizes=None, host=None, **outcomes):
         self.asked = []
         self.varied = []
         self.told = {}
-        self._identical_ranks = {
-            "representatives": tuple(representatives),
-            "rank_caveats": (Caveat(HOW, ALIKE),),
-        }
+        caveats = (Caveat(HOW, ALIKE),)
+        self._others = {"other_ranks": OtherRanks(tuple(representatives), tuple(tried), caveats)}
         self._sizes = sizes or {}
         self._host = host or {}
         self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
@@ -119,7 +117,7 @@ class Ranks:
             device="the stand-in",
             properties=(("rank", rank),),
             has_snapshot=rank != 5,
-            **(self._identical_ranks if rank == 0 else {}),
+            **(self._others if rank == 0 else {}),
         )
         outcome = self._outcomes.get(rank, {})
         found = outcome(self.told[rank]) if callable(outcome) else outcome
@@ -479,6 +477,22 @@ def test_what_is_recorded_and_shown_comes_from_one_of_them():
     assert answer.properties == (("rank", 0),)
     assert answer.has_snapshot
     assert answer.snapshot_rank == 3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cause", "said"),
+    [
+        ({0: 30, 7: 10, 8: 30}, HOW, ""),  # as the first and the last
+        ({0: 10, 7: 30, 8: 10, 3: 30}, HOW, ""),  # as one with a reason of its own
+        ({0: 30, 7: 20, 8: 10}, OTHER_RANKS, ", but rank 7 takes 20 B, which none of the others does"),
+    ],
+)
+def test_that_others_take_no_more_is_checked_where_those_that_were_tried_do_as_the_rest(sizes, cause, said):
+    ranks = Ranks(representatives=[3, 7, 8, 15], tried=[7, 8], sizes={3: 10, 15: 10, **sizes})
+
+    answer = answer_of(Budget(gib=1, gpus=16), ranks)
+
+    assert {report.caveats[-1] for report in answer.reports} == {Caveat(cause, ALIKE + said)}
 
 
 # Host memory of a machine

@@ -19,7 +19,7 @@ from typing import Any
 from ..caveats import HOW, Caveat
 from ..hardware.gpus import Gpu
 from ..memory_report import MemoryReport
-from ..results.answer import Exchange
+from ..results.answer import Exchange, OtherRanks
 
 
 class Device(ABC):
@@ -120,11 +120,9 @@ class Device(ABC):
         """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
         return Exchange()
 
-    def representatives(self) -> tuple[list[int], list[Caveat]]:
-        """After rank 0's run: the other ranks that must be run, so that the worst is known; and what is
-        assumed of those that are not run.
-        """
-        return [], []
+    def other_ranks(self) -> OtherRanks:
+        """After rank 0's run: which others must run."""
+        return OtherRanks()
 
 
 def context_caveats(gpu: Gpu, metric: str, *, limited: bool) -> list[Caveat]:

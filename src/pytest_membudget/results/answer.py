@@ -131,6 +131,18 @@ class Exchange(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherRanks(JsonObject):
+    """Which ranks run after rank 0, so that the worst is known, by what it has done."""
+
+    representatives: tuple[int, ...] = ()
+    """Those that must run."""
+    tried: tuple[int, ...] = ()
+    """Of them those without another reason than that the code asks for its rank."""
+    caveats: tuple[Caveat, ...] = ()
+    """What is assumed of the ranks that do not run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer(Exchange):
     """How one run has ended; of several ranks, how all of them have."""
 
@@ -153,10 +165,8 @@ class Answer(Exchange):
     snapshot_error: str = ""
     changed: str = ""
     """What a change has changed; empty if it was not applicable, and if the test failed with it."""
-    representatives: tuple[int, ...] = ()
-    """After rank 0's run: the further ranks that must run, so that the worst is known."""
-    rank_caveats: tuple[Caveat, ...] = ()
-    """What is assumed of the ranks that do not run."""
+    other_ranks: OtherRanks = OtherRanks()
+    """After rank 0's run."""
     failed_rank: int | None = None
     """The rank that failed first."""
     snapshot_rank: int | None = None

@@ -13,7 +13,7 @@ import torch
 from ...caveats import CONVOLUTION, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
-from ...results.answer import NUMBERS, Exchange
+from ...results.answer import NUMBERS, Exchange, OtherRanks
 from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..after_import import after_import
@@ -214,9 +214,9 @@ class StandInDevice(RecordedDevice):
         """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
         return self._ranks.exchange() if self._ranks is not None else Exchange()
 
-    def representatives(self) -> tuple[list[int], list[Caveat]]:
-        """After rank 0's run: the further ranks that must be run, and what is assumed of the rest."""
-        return self._ranks.representatives() if self._ranks is not None else ([], [])
+    def other_ranks(self) -> OtherRanks:
+        """After rank 0's run: which others must run."""
+        return self._ranks.other_ranks() if self._ranks is not None else OtherRanks()
 
 
 def _forget_compiled_code() -> None:

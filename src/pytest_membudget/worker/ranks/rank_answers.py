@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...budgets.budget import Budget
 from ...budgets.verdict import OUT_OF_MEMORY, SKIPPED
-from ...caveats import DEPENDS, WORST_CASE, Caveat
+from ...caveats import DEPENDS, OTHER_RANKS, WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
 from ...results.answer import FAILED, TRACED, Answer, failed
 from ...units import gib_text
@@ -251,12 +251,12 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
     ranks.run([0])
     answers = ranks.answers
     first = answers[0]
-    further = sorted({*first.representatives} - answers.keys())
+    further = sorted({*first.other_ranks.representatives} - answers.keys())
     if not ranks.have_ended:
         ranks.announce(further)
     ranks.run(further)
     ranks.try_others()
-    caveats = first.rank_caveats if len(answers) < budget.gpus else ()
+    caveats = _of_others(answers) if len(answers) < budget.gpus else ()
     held = {sum(report.host_bytes for report in answer.reports) for answer in answers.values()}
     if budget.host_gib is not None and len(held) > 1:
         if budget.gpus <= GPUS_A_MACHINE:
@@ -270,6 +270,17 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
     if apart is None or whole.outcome != TRACED:
         return whole
     return replace(whole, outcome=FAILED, reason=apart[1], failed_rank=apart[0])
+
+
+def _of_others(answers: Mapping[int, Answer]) -> tuple[Caveat, ...]:
+    """What is assumed of ranks without an answer: unchecked where a tried one takes what no other does."""
+    others = answers[0].other_ranks
+    known = {answer.peak_bytes for rank, answer in answers.items() if rank not in others.tried}
+    odd = [rank for rank in others.tried if rank in answers and answers[rank].peak_bytes not in known]
+    if not odd:
+        return others.caveats
+    takes = f"but rank {odd[0]} takes {gib_text(answers[odd[0]].peak_bytes)}, which none of the others does"
+    return tuple(Caveat(OTHER_RANKS, f"{one.text}, {takes}") for one in others.caveats)
 
 
 def _as_final(answer: Answer) -> Answer:

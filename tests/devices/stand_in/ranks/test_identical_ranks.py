@@ -101,15 +101,19 @@ def test_code_that_asks_for_its_rank_is_run_as_every_rank(trace, way):
 
 
 def asking_once():
-    if dist.get_rank() == 5:
+    rank = dist.get_rank()
+    if rank == 5 or str(rank) in ("40", "100") or rank in (-2, dist.get_world_size() - 3):
         torch.ones(2**20, device="cuda")
 
 
-def test_beyond_eight_ranks_the_assumption_says_where_the_rank_was_asked_for(trace):
+def test_beyond_eight_ranks_the_ends_of_machines_run_one_between_and_those_with_a_number_in_the_code(trace):
     traced = trace(asking_once, world_size=64)
 
-    assert traced.representatives == [63]
-    assert "ranks 0, 63 represent all 64" in traced.rank_assumption
+    # machines of 8: the first ends with 7, the last begins with 56, and the one in the middle with 32; this
+    # file compares ranks with 0, 1, 5, 40 and with 100, which is none
+    assert traced.representatives == [1, 5, 7, 36, 40, 56, 63]
+    assert traced.tried == [7, 36, 56]
+    assert "ranks 0, 1, 5, 7, 36, 40, 56, 63 represent all 64" in traced.rank_assumption
     assert "test_identical_ranks.py:" in traced.rank_assumption
     assert traced.rank_assumption.endswith("has asked for the rank is taken to need no more")
 

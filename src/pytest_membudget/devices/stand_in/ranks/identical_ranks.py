@@ -2,13 +2,16 @@
 
 Sharding gives rank 0 the largest part of everything (``torch.chunk``), and the last rank the smallest. Ranks
 differ otherwise by the stage of a pipeline they run, by the parameters that an optimizer has assigned to each
-(ZeroRedundancyOptimizer), and by what the user's own code does once it has asked for its rank.
+(ZeroRedundancyOptimizer), and by what the user's own code does once it has asked for its rank: then up to 8
+are all run, and of more those at the ends of machines, one between, and those whose numbers the code names.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from ....caveats import HOW, OTHER_RANKS, Caveat
+from ....caveats import HOW, Caveat
+from ....results.answer import OtherRanks
 from ....tracking.running_code.source import SourceFinder, shown_path
 from ...after_import import after_import
 from .launching import Place
@@ -35,20 +38,29 @@ class IdenticalRanks:
         after_import("torch.distributed.optim.zero_redundancy_optimizer", self._watch_partitions)
         self._reads.watch()
 
-    def representative_ranks(self) -> list[int]:
-        """The ranks other than rank 0 that must be estimated, in order."""
+    def others(self) -> OtherRanks:
+        """The ranks other than rank 0 that must be estimated, in order, and what is assumed of the rest."""
         size = self._place.world_size
         if self._reads.lines and size <= MOST_RANKS:
-            return list(range(1, size))
-        return sorted({size - 1, *self._stages, *self._owners} - {0})
+            return OtherRanks(tuple(range(1, size)))
+        chosen = {size - 1, *self._stages, *self._owners, *self._reads.named_numbers(size)} - {0}
+        tried = self._ends_of_machines() - chosen - {0} if self._reads.lines else set()
+        estimated = sorted(chosen | tried)
+        return OtherRanks(tuple(estimated), tuple(sorted(tried)), tuple(self._caveats([0, *estimated])))
 
-    def caveats(self) -> list[Caveat]:
-        """What is assumed of the other ranks; nothing if every rank is estimated."""
-        estimated = {0, *self.representative_ranks()}
-        left = self._place.world_size - len(estimated)
-        if not left:
+    def _ends_of_machines(self) -> set[int]:
+        """Of the first and the last, and a rank between: all that is unknown is tried so."""
+        size = self._place.world_size
+        machine = min(self._place.node_gpus, size)
+        last = (size - 1) // machine * machine
+        between = size // 2 // machine * machine + machine // 2
+        return {machine - 1, last, between}
+
+    def _caveats(self, estimated: Sequence[int]) -> list[Caveat]:
+        """What is assumed of the others; nothing if every rank is ``estimated``."""
+        if len(estimated) == self._place.world_size:
             return []
-        known = ", ".join(map(str, sorted(estimated)))
+        known = ", ".join(map(str, estimated))
         text = f"ranks {known} represent all {self._place.world_size}: sharding gives rank 0 the most"
         if self._stages:
             text += ", and there is a rank of each pipeline stage"
@@ -58,7 +70,7 @@ class IdenticalRanks:
             file, line = next(iter(self._reads.lines))
             asked = f"{shown_path(file, os.getcwd())}:{line}"
             text += f"; what the others do once {asked} has asked for the rank is taken to need no more"
-        return [Caveat(OTHER_RANKS if self._reads.lines else HOW, text)]
+        return [Caveat(HOW, text)]
 
     def _watch_stages(self, module: Any) -> None:
         kind = module._PipelineStageBase

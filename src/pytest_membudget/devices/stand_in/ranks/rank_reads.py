@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
+from ....assumptions import IDENTICAL_RANKS, assumed
 from ....tracking.running_code.source import SourceFinder, innermost
 
 _VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK")
@@ -56,6 +57,11 @@ class RankReads:
         own: Any = os.environ
         own.__class__ = _watched_environment(type(own), self._variable_read)
 
+    def named_numbers(self, below: int) -> set[int]:
+        """Whole numbers with which files that have asked compare what is named as a rank."""
+        files = {file for file, _ in self.lines}
+        return {number for file in files for number in _numbers_of_ranks(file) if number < below}
+
     def _watch(self, owner: Any, name: str) -> None:
         original = getattr(owner, name, None)
         if original is None:
@@ -80,7 +86,7 @@ class RankReads:
     def _asked(self, frame: FrameType | None, *, by: str = "", is_local: bool = False) -> None:
         while frame is not None and os.path.basename(frame.f_code.co_filename) in _PASSED:
             frame = frame.f_back
-        if frame is None or not self._source.shows(frame.f_code.co_filename):
+        if frame is None or not self._source.shows(frame.f_code.co_filename) or assumed(IDENTICAL_RANKS):
             return
         if by and _is_dispatching(frame, by):
             return
@@ -131,6 +137,17 @@ def _may_call_operator(call: ast.Call) -> bool:
     if isinstance(call.func, ast.Name) and hasattr(builtins, called):
         return False  # a plain max or sum calls what it is given
     return hasattr(torch, called) or hasattr(torch.Tensor, called)
+
+
+@functools.lru_cache(maxsize=256)
+def _numbers_of_ranks(file: str) -> frozenset[int]:
+    """Whole numbers with which ``file`` compares what is named as a rank, but what is taken off a number."""
+    compared = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.Compare)]
+    nodes = [one for node in compared if "rank" in ast.unparse(node).lower() for one in ast.walk(node)]
+    negative = [one.operand for one in nodes if isinstance(one, ast.UnaryOp)]
+    negative += [one.right for one in nodes if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)]
+    constants = [str(one.value) for one in nodes if isinstance(one, ast.Constant) and one not in negative]
+    return frozenset(int(text) for text in constants if text.isdecimal())
 
 
 def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:

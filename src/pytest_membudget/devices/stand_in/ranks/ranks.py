@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BUCKETS, Exchange
+from ....results.answer import BUCKETS, Exchange, OtherRanks
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
 from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
@@ -90,9 +90,9 @@ class StandInRanks:
         """Why this rank may take more in another run."""
         return [BUCKETS] if self._reducers.were_renewed else []
 
-    def representatives(self) -> tuple[list[int], list[Caveat]]:
-        """After rank 0's run: the other ranks that must be run, and what is assumed of the rest."""
-        return self._identical_ranks.representative_ranks(), self._identical_ranks.caveats()
+    def other_ranks(self) -> OtherRanks:
+        """After rank 0's run: which others must run."""
+        return self._identical_ranks.others()
 
     def caveats(self, root: str) -> list[Caveat]:
         """What is taken for granted of values that other ranks have."""

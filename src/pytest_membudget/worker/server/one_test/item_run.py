@@ -98,10 +98,7 @@ class ItemRun:
             **asdict(self._device.exchange()),
         )
         is_first = request.world_size > 1 and request.rank == 0 and answer.outcome == TRACED
-        if not is_first:
-            return answer
-        ranks, assumed = self._device.representatives()
-        return replace(answer, representatives=tuple(ranks), rank_caveats=tuple(assumed))
+        return replace(answer, other_ranks=self._device.other_ranks()) if is_first else answer
 
     def _outcome(self) -> Answer:
         """How the test ended: by an error if the stand-in refused what a card does, caught or not."""
