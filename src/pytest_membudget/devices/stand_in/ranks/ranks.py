@@ -12,6 +12,7 @@ from ...after_import import after_import
 from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
 from ...torch_parts import check_parts
 from .broadcasts import Broadcasts
+from .checkpoints import install_checkpoints
 from .collectives import Collectives
 from .identical_ranks import IdenticalRanks
 from .launching import place_of, set_variables
@@ -70,6 +71,7 @@ class StandInRanks:
         install_gathered(self._note_collective, self._see_gradient)
         self._reducers.install()
         install_objects(self._broadcasts)
+        after_import("torch.distributed.checkpoint.utils", install_checkpoints)
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)
         self._process_groups.begin()
