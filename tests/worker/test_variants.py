@@ -370,6 +370,17 @@ def test_the_range_is_of_what_counts():
     assert "the figure is 9.0 MiB too, but what is held" in caveat.text
 
 
+def test_the_range_is_not_of_a_late_watchdog_which_says_nothing_of_what_was_read():
+    first, other, odd, late = with_buckets(4, 4, 4, 9)
+    held = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),), allocations="others")
+
+    report = ask_with_variants(Asked(first, held, other, odd, late), REQUEST).report
+    assert report.peak_bytes == 9 * MIB
+    caveat, _ = report.caveats
+    assert caveat.cause is HELD_DEPENDS
+    assert "the figure is 4.0 MiB too, but what is held" in caveat.text
+
+
 def test_draws_are_not_named_where_what_is_held_alone_differs_with_others():
     first, other, *_, reseeded = of_seeds(4)
     held = replace(reseeded.report, held=HeldMemory(2 * MIB))

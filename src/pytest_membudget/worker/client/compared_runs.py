@@ -209,15 +209,16 @@ class Compared:
 
     @property
     def _counted(self) -> list[Answer]:
-        """The runs but those that count only where they take more, and do not."""
+        """The runs but those that count only where they take more, and do not; a late watchdog says nothing."""
         first = self.first
-        only_more = [*self.others[self._comparable :], self.odd, self.late, self.left]
+        only_more = [*self.others[self._comparable :], self.odd, self.left]
         less = [
             one
             for one in only_more
             if one is not None and one.peak_bytes <= first.peak_bytes and one.host_bytes <= first.host_bytes
         ]
-        return self._without(*less)
+        late = self.late if self.late is not None and self.late.has_figure else None
+        return self._without(late, *less)
 
     def _have_own_sizes(self) -> bool:
         """Whether sizes are made of numbers, of which nobody knows how large they are.

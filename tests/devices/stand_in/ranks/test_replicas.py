@@ -1,6 +1,8 @@
 """DistributedDataParallel and ZeRO-1 on one rank. All sizes by hand."""
 
+import gc
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,28 @@ def the_step(variant):
 
     VARIANT.begin(variant, ())
     distributed_data_parallel(rows=4096, bucket_view=False)
+
+
+def held_after(pause):
+    """What is held of buckets once their model is gone; between two of them ``pause`` seconds go by."""
+    model = DistributedDataParallel(layers(8).cuda())
+    train(model, steps=2)
+    for parameter in list(model.parameters())[:2]:
+        parameter.register_post_accumulate_grad_hook(lambda parameter: time.sleep(pause))
+    before = torch.cuda.memory_allocated()
+    train(model, steps=1)
+    model.zero_grad()
+    del model, parameter
+    gc.collect()
+    return before - torch.cuda.memory_allocated()
+
+
+def test_what_is_held_does_not_depend_on_when_the_watchdog_looks(trace):
+    """It would let go of the first bucket, and the second one's reduction would free it."""
+    legacy = {"TORCH_DIST_USE_NCCL2": "0"}
+    quick, slow = (trace(held_after, pause, world_size=2, environ=legacy).value for pause in (0, 0.5))
+
+    assert quick == slow
 
 
 def bucket_sizes(settings):

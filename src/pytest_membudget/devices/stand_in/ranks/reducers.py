@@ -3,7 +3,7 @@
 Up to torch 2.14 it looks ten times a second (``kWatchdogThreadSleepMillis``, ProcessGroupNCCL.cpp, 2.13), and
 the next collective frees what it has found done. A card may be done with a step before it looks, or long
 after: here it looks before buckets are made anew, or, in the variant ``LATE_WATCHDOG``, in the step after.
-Both were measured (docs/accuracy.md).
+Both were measured (docs/accuracy.md). It looks at no other time: what is held would differ from run to run.
 """
 
 import ctypes
@@ -32,9 +32,7 @@ class Reducers:
         rebuild = own.Reducer._rebuild_buckets
 
         def rebuild_buckets(reducer: Any) -> Any:
-            if VARIANT.has_late_watchdog and reducer not in self._renewed:
-                self._delay_watchdog(True)
-            else:
+            if not VARIANT.has_late_watchdog or reducer in self._renewed:
                 _wait_for_watchdogs()
             if is_new := rebuild(reducer):
                 self.were_renewed = True
@@ -42,6 +40,7 @@ class Reducers:
             return is_new
 
         own.Reducer._rebuild_buckets = rebuild_buckets
+        self._delay_watchdog(True)
         for name in ("_wait_for_pending_works", "shutdown"):
             setattr(own.ProcessGroup, name, self._looking(getattr(own.ProcessGroup, name)))
 
@@ -50,7 +49,10 @@ class Reducers:
 
         def looking(group: Any) -> Any:
             self._delay_watchdog(False)
-            return wait(group)
+            try:
+                return wait(group)
+            finally:
+                self._delay_watchdog(True)
 
         return looking
 
