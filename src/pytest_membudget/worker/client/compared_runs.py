@@ -209,7 +209,7 @@ class Compared:
 
     @property
     def _counted(self) -> list[Answer]:
-        """The runs but those that count only where they take more, and do not; a late watchdog says nothing."""
+        """The runs but a late watchdog's, and those that count only where they take more and do not."""
         first = self.first
         only_more = [*self.others[self._comparable :], self.odd, self.left]
         less = [

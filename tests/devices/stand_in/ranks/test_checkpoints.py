@@ -1,5 +1,7 @@
 """Distributed checkpoints of sharded and of replicated models, saved and loaded by one of several ranks."""
 
+import json
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -47,3 +49,36 @@ def unreadable(path):
 
 def test_an_error_is_that_ranks(trace, tmp_path):
     assert trace(unreadable, str(tmp_path), rank=1, world_size=RANKS).value == [1]
+
+
+def loaded_from_the_first(optimizes):
+    from torch.distributed.checkpoint import state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    options = state_dict.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    is_first = dist.get_rank() == 0
+    whole = {"weight": torch.ones(ROWS, COLUMNS), "bias": torch.ones(ROWS)} if is_first else {}
+    moments = {name: dict.fromkeys(("exp_avg", "exp_avg_sq"), one.clone()) for name, one in whole.items()}
+    steps = {name: {"step": torch.tensor(9.0), **values} for name, values in moments.items()}
+    with torch.device("meta"):
+        layer = torch.nn.Linear(COLUMNS, ROWS)
+    fully_shard(layer)
+    layer.to_empty(device="cuda")
+    state_dict.set_model_state_dict(layer, whole, options=options)
+    if not optimizes:
+        return sorted(layer.state_dict())
+    groups = [{"params": ["weight", "bias"], "lr": 0.25}]
+    saved = {"state": steps, "param_groups": groups} if is_first else {"state": {}, "param_groups": []}
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.5)
+    state_dict.set_optimizer_state_dict(layer, optimizer, saved, options=options)
+    return optimizer.param_groups[0]["lr"]
+
+
+@pytest.mark.parametrize(("optimizes", "expected"), [(False, ["bias", "weight"]), (True, 0.25)])
+def test_what_the_first_rank_has_loaded_reaches_the_others(trace, optimizes, expected):
+    first = trace(loaded_from_the_first, optimizes, rank=0, world_size=RANKS)
+    received = json.dumps({"0": first.broadcasts})
+
+    traced = trace(loaded_from_the_first, optimizes, rank=2, world_size=RANKS, received=received)
+
+    assert (first.value, traced.value) == (expected, expected)

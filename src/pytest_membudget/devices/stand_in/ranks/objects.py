@@ -3,7 +3,6 @@
 torch sends them as tensors of bytes, whose sizes and contents it reads: nobody would know them.
 """
 
-import pickle
 import sys
 from types import FrameType
 from typing import Any
@@ -13,6 +12,7 @@ import torch.distributed as dist
 from ...real.group_begins import put
 from ..values.refusals import refusal
 from .broadcasts import Broadcasts
+from .packing import packed, unpacked
 
 
 def install_objects(broadcasts: Broadcasts) -> None:
@@ -64,8 +64,16 @@ class _Sent:
         group_src: int | None = None,
     ) -> None:
         """What rank 0 has, where that is known; else what this rank has."""
-        decide = _is_users(sys._getframe(1))
-        self._broadcasts.objects(_group(group), _root(src, group, group_src), object_list, decide=decide)
+        root, is_users = _root(src, group, group_src), _is_users(sys._getframe(1))
+        if is_users:
+            self._broadcasts.objects(_group(group), root, object_list)
+            return
+        own = [packed(one) or one for one in object_list]
+        found = [*own]
+        self._broadcasts.objects(_group(group), root, found, decide=False)
+        for place, (mine, one) in enumerate(zip(own, found, strict=True)):
+            if one is not mine:
+                object_list[place] = unpacked(one)
 
     def scatter_object_list(
         self,
@@ -96,7 +104,7 @@ class _Sent:
     ) -> None:
         """Kept for the rank that it is for."""
         is_users = _is_users(sys._getframe(1))
-        objects = object_list if is_users else [pickle.dumps(one) for one in object_list]
+        objects = object_list if is_users else [packed(one) or one for one in object_list]
         self._broadcasts.send(_group(group), _root(dst, group, group_dst), objects, identical=not is_users)
 
     def recv_object_list(
@@ -113,7 +121,7 @@ class _Sent:
         found = self._broadcasts.received(_group(group), root, identical=not is_users)
         if not found:
             raise refusal(_OTHERS.format("recv_object_list"))
-        object_list[:] = found if is_users else map(pickle.loads, found)
+        object_list[:] = found if is_users else map(unpacked, found)
         return dist.get_global_rank(_group(group), root)
 
 
