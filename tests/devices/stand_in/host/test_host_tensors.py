@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from pytest_membudget.devices.stand_in.host.tensors import HostTensors
+from pytest_membudget.devices.stand_in.values.variants import VARIANT
 from pytest_membudget.devices.torch_parts import torch_release
 
 MIB = 1 << 20
@@ -166,6 +167,27 @@ def test_optimizer_states_on_the_host_are_counted_at_the_peak(trace, foreach, te
     assert temporaries * each <= host.components["temporaries"] < temporaries * each + 64
     assert host.peak["allocated"] == sum(host.components.values())
     assert traced.value < 200 * MIB
+
+
+def copied_to_the_host(name, variant):
+    VARIANT.begin(variant, ())
+    rows = torch.rand(MIB // 8, 16, device="cuda")
+    made = {
+        "numbers": lambda: rows[:, :2].contiguous(),
+        "whole numbers": lambda: torch.randint(0, 1000, (MIB // 8,), device="cuda"),
+        "options": lambda: rows.argmax(1),
+        "truths": lambda: (rows > 0.5)[:, :8].contiguous(),
+        "printed": lambda: torch.ones(len(str(rows)), MIB // 4, device="cuda")[0],
+    }[name]()
+    return made.cpu().nbytes
+
+
+@pytest.mark.parametrize("variant", [0, 1, 2])
+@pytest.mark.parametrize("name", ["numbers", "whole numbers", "options", "truths", "printed"])
+def test_a_copy_to_the_host_alone_counts_whatever_it_is_taken_to_hold(trace, name, variant):
+    traced = trace(copied_to_the_host, name, variant)
+
+    assert traced.report.host.peak["allocated"] == traced.value == MIB
 
 
 def pinned_memory(mib, copies):

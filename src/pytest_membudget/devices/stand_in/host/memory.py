@@ -1,7 +1,8 @@
 """The library that tensors' host memory comes from (native/host.c), as Python calls it."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -129,6 +130,15 @@ class HostMemory:
         """Keep no more events."""
         self._library.stand_in_host_stop()
 
+    @contextmanager
+    def own(self) -> Iterator[None]:
+        """A context in which this thread's tensors are no test's: nobody keeps events of them."""
+        before = self._library.stand_in_host_set_own(1)
+        try:
+            yield
+        finally:
+            self._library.stand_in_host_set_own(before)
+
     def take_events(self) -> list[HostEvent]:
         """The events since the last call, oldest first."""
         room = (_RawEvent * _TAKEN)()
@@ -157,6 +167,7 @@ _FUNCTIONS: Final = (
     ("stand_in_host_zero", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
     ("stand_in_host_is_untouched", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
     ("stand_in_host_record", (_Birth, ctypes.c_size_t), None),
+    ("stand_in_host_set_own", (ctypes.c_int,), ctypes.c_int),
     ("stand_in_host_stop", (), None),
     ("stand_in_host_take_events", (ctypes.POINTER(_RawEvent), ctypes.c_size_t), ctypes.c_size_t),
 )

@@ -24,6 +24,7 @@ static size_t noted_bytes;
 static birth_function on_birth;
 static thread_state_function python_thread;
 static __thread int is_noting __attribute__((tls_model("initial-exec")));
+static __thread int is_own __attribute__((tls_model("initial-exec")));
 
 static void lock_for_fork(void) { pthread_mutex_lock(&lock); }
 static void unlock_after_fork(void) { pthread_mutex_unlock(&lock); }
@@ -55,7 +56,7 @@ static void note_birth(const void *address, size_t bytes) {
 
 void events_add(int what, const void *address, size_t bytes) {
     int is_kept = 0;
-    if (!atomic_load_explicit(&is_recording, memory_order_relaxed))
+    if (!atomic_load_explicit(&is_recording, memory_order_relaxed) || (is_own && what != EVENT_FREED))
         return;
     pthread_mutex_lock(&lock);
     if (is_recording && make_room()) {
@@ -79,6 +80,13 @@ EXPORTED void stand_in_host_record(birth_function function, size_t from_bytes) {
     first = end = 0;
     is_recording = 1;
     pthread_mutex_unlock(&lock);
+}
+
+/* Whether what this thread allocates from here on is the stand-in's own, no test's; what it was before. */
+EXPORTED int stand_in_host_set_own(int own) {
+    int before = is_own;
+    is_own = own;
+    return before;
 }
 
 EXPORTED void stand_in_host_stop(void) {

@@ -91,7 +91,7 @@ class Following:
         if self._drawn_keys and not plan.is_of_draws:
             self.drawn.forget_all()
         # sparse tensors have no storage, and nothing is known of them
-        with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
+        with self.host.own(), torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
             if self._supposed_keys and self.supposed.concerns((*args, *kwargs.values())):
                 self.supposed.learn(lesson, plan.operator, args, kwargs, result)
             lesson(self.known, args, kwargs, result)
@@ -107,24 +107,24 @@ class Following:
     def assume_lengths(self, mask: torch.Tensor) -> None:
         """``mask`` is true from the start of each row on: to its end, where nobody knows how far."""
         if not self.known.knows(mask):
-            with torch._C.DisableTorchFunction():
+            with self.host.own(), torch._C.DisableTorchFunction():
                 self.known.keep(mask, self.shapes.lengths(tuple(mask.shape)))
 
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What a read of data gives."""
-        with torch._C.DisableTorchFunction():
+        with self.host.own(), torch._C.DisableTorchFunction():
             return self.reads.answer(operator, args, kwargs)
 
     def read_into(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """``source`` was copied to ``target`` on the host, where code may do anything with it."""
         if source.numel():
-            with torch._C.DisableTorchFunction():
+            with self.host.own(), torch._C.DisableTorchFunction():
                 self.copies.read_into(target, source)
 
     def assume_within(self, target: torch.Tensor, value: Scalar) -> None:
         """``target`` on the host holds what a kernel has copied: ``value``, by which it takes most."""
         if target.numel():
-            with torch._C.DisableTorchFunction():
+            with self.host.own(), torch._C.DisableTorchFunction():
                 target.fill_(value)
             self.reads.list_assumed(target.dtype, value, WORST_CASE)
 
@@ -132,7 +132,7 @@ class Following:
         """The shapes of what the operator of ``plan`` gives; None where they have no bound."""
         if plan.shape_rule is None:
             return None
-        with torch._C.DisableTorchFunction():
+        with self.host.own(), torch._C.DisableTorchFunction():
             return self.shapes.of(plan.operator, plan.shape_rule, args, kwargs)
 
 

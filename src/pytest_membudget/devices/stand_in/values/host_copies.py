@@ -120,7 +120,8 @@ class HostCopies:
     def array(self, tensor: torch.Tensor) -> None:
         """All of a hollow ``tensor`` is read: its memory holds what the report lists."""
         reason = self._host.hollow(tensor)
-        tensor.detach().copy_(self._reads.array(tensor))
+        with self._host.own():
+            tensor.detach().copy_(self._reads.array(tensor))
         self._host.set_hollow(tensor, reason)
 
     def _is_certain(self, tensor: torch.Tensor) -> bool:

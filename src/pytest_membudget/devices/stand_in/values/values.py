@@ -13,7 +13,7 @@ from ...real.observer import RunObserver
 from .following import Following
 from .kernels import Kernels
 from .one_hot import follow_one_hot
-from .reads import Reads, install_elapsed_time, install_isclose
+from .reads import install_elapsed_time, install_isclose
 from .refusals import refused
 from .variants import VARIANT
 
@@ -41,7 +41,7 @@ class Values:
         torch.distributions.Distribution.set_default_validate_args(False)
         printing: Any = torch._tensor_str
         printing._str = self.quiet(printing._str)
-        printing._tensor_str = _of_values(printing._tensor_str, self.following.reads)
+        printing._tensor_str = _of_values(printing._tensor_str, self.following)
 
     def follow_imports(self) -> None:
         """Operators that imports have brought are followed too; it takes 10 ms to look for them."""
@@ -75,6 +75,13 @@ class Values:
         return refused()
 
 
-def _of_values(show: Callable[..., str], reads: Reads) -> Callable[..., str]:
+def _of_values(show: Callable[..., str], following: Following) -> Callable[..., str]:
     """``show``, which prints a tensor, of the values that a read of it gives."""
-    return lambda tensor, indent: show(reads.array(tensor) if tensor.is_cuda else tensor, indent)
+
+    def shown(tensor: torch.Tensor, indent: int) -> str:
+        if not tensor.is_cuda:
+            return show(tensor, indent)
+        with following.host.own():
+            return show(following.reads.array(tensor), indent)
+
+    return shown
