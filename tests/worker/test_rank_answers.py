@@ -483,7 +483,8 @@ def test_what_is_recorded_and_shown_comes_from_one_of_them():
     ("sizes", "cause", "said"),
     [
         ({0: 30, 7: 10, 8: 30}, HOW, ""),  # as the first and the last
-        ({0: 10, 7: 30, 8: 10, 3: 30}, HOW, ""),  # as one with a reason of its own
+        ({0: 10, 7: 30, 8: 10, 3: 30}, HOW, ""),  # as one that has another reason to run
+        ({0: 30, 7: 20, 8: 20}, HOW, ""),  # as each other: those between the ends
         ({0: 30, 7: 20, 8: 10}, OTHER_RANKS, ", but rank 7 takes 20 B, which none of the others does"),
     ],
 )

@@ -1,6 +1,7 @@
 """Chooses the ranks of a test to run, and combines their answers: all reports, or the first failure."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -275,8 +276,8 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
 def _of_others(answers: Mapping[int, Answer]) -> tuple[Caveat, ...]:
     """What is assumed of ranks without an answer: unchecked where a tried one takes what no other does."""
     others = answers[0].other_ranks
-    known = {answer.peak_bytes for rank, answer in answers.items() if rank not in others.tried}
-    odd = [rank for rank in others.tried if rank in answers and answers[rank].peak_bytes not in known]
+    counts = Counter(answer.peak_bytes for answer in answers.values())
+    odd = [rank for rank in others.tried if rank in answers and counts[answers[rank].peak_bytes] == 1]
     if not odd:
         return others.caveats
     takes = f"but rank {odd[0]} takes {gib_text(answers[odd[0]].peak_bytes)}, which none of the others does"
