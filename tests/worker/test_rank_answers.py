@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.caveats import DEPENDS, HOW, OTHER_RANKS, READ, Caveat
+from pytest_membudget.caveats import DEPENDS, HOW, OTHER_OBJECTS, OTHER_RANKS, READ, Caveat
 from pytest_membudget.memory_report import MemoryReport
 from pytest_membudget.results.answer import TRACED, Answer, OtherRanks
 from pytest_membudget.worker.ranks.rank_answers import Asking, RankEnd, answer_of_ranks, combined
@@ -494,6 +494,33 @@ def test_that_others_take_no_more_is_checked_where_those_that_were_tried_do_as_t
     answer = answer_of(Budget(gib=1, gpus=16), ranks)
 
     assert {report.caveats[-1] for report in answer.reports} == {Caveat(cause, ALIKE + said)}
+
+
+GUESSED = Caveat(
+    OTHER_OBJECTS, "t.py:1 gathers objects of other ranks, which are taken to be this rank's own"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({0: "1.0", 7: "1.0", 15: "1.0"}, HOW),
+        ({0: "1.0", 7: "1.0", 15: "2.0"}, OTHER_OBJECTS),
+        ({0: "1.0", 7: "1.0", 15: None}, OTHER_OBJECTS),  # what cannot be handed on
+        ({0: None, 7: None, 15: None}, OTHER_OBJECTS),
+        ({0: "1.0", 7: "1.0"}, OTHER_OBJECTS),  # one does not gather
+    ],
+)
+def test_what_other_ranks_gather_is_guessed_where_those_that_ran_do_not_gather_the_same(given, cause):
+    def outcome(rank):
+        gathered = {"broadcasts": json.dumps([["all gathered", [given[rank]]]])} if rank in given else {}
+        return {"reports": (replace(figure(rank, 10), caveats=(GUESSED,)),), **gathered}
+
+    ranks = Ranks(representatives=[7, 15], **{f"rank_{rank}": outcome(rank) for rank in (0, 7, 15)})
+
+    answer = answer_of(Budget(gib=1, gpus=16), ranks)
+
+    assert {report.caveats[0].cause for report in answer.reports} == {cause}
 
 
 # Host memory of a machine

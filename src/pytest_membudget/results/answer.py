@@ -113,12 +113,17 @@ class Request(JsonObject):
         return replace(self, snapshot=snapshot, rank=rank, world_size=world_size, received=received)
 
 
+#: Ends the name of a group in which objects are gathered.
+GATHERED: Final = " gathered"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange(JsonObject):
     """What one of several ranks has sent to the others, and has received from them."""
 
     broadcasts: str = ""
-    """What it has broadcast and given to the others."""
+    """What it has broadcast and given to the others, in order, as JSON: the group, what is gathered with
+    ``GATHERED`` after it, and the values."""
     has_exchanged: bool = False
     """Whether it has sent values to others, or asked for theirs; else it needs none of them."""
     unheard: tuple[int, ...] = ()

@@ -2,14 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...budgets.budget import Budget
 from ...budgets.verdict import OUT_OF_MEMORY, SKIPPED
-from ...caveats import DEPENDS, OTHER_RANKS, WORST_CASE, Caveat
+from ...caveats import DEPENDS, HOW, OTHER_OBJECTS, OTHER_RANKS, WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
-from ...results.answer import FAILED, TRACED, Answer, failed
+from ...results.answer import FAILED, GATHERED, TRACED, Answer, failed
 from ...units import gib_text
 from .exchanges import Exchanges, Run
 
@@ -265,6 +265,8 @@ def answer_of_ranks(budget: Budget, asking: Asking) -> Answer:
             caveats = ()
         else:
             caveats = (*caveats, Caveat(WORST_CASE, _COUNTED))
+    if _gather_the_same(answers.values()):
+        answers = {rank: _without_guesses(answer) for rank, answer in answers.items()}
     ends = [RankEnd(rank, _with(caveats, answer)) for rank, answer in answers.items()]
     whole = replace(combined(ends, budget.gpus), snapshot_rank=_snapshot_rank(answers))
     apart = _apart({one: run.answer for one, run in ranks.latest.items()} | answers)
@@ -282,6 +284,22 @@ def _of_others(answers: Mapping[int, Answer]) -> tuple[Caveat, ...]:
         return others.caveats
     takes = f"but rank {odd[0]} takes {gib_text(answers[odd[0]].peak_bytes)}, which none of the others does"
     return tuple(Caveat(OTHER_RANKS, f"{one.text}, {takes}") for one in others.caveats)
+
+
+def _gather_the_same(answers: Collection[Answer]) -> bool:
+    """Whether ``answers``, of several ranks, have each given the same objects to the others."""
+    sent = [json.loads(answer.broadcasts or "[]") for answer in answers]
+    gathered = [[values for group, values in one if group.endswith(GATHERED)] for one in sent]
+    return len(gathered) > 1 and all(one == gathered[0] and [None] not in one for one in gathered)
+
+
+def _without_guesses(answer: Answer) -> Answer:
+    """That ranks which were not run gather the same too is how its figure was made."""
+    report = answer.report
+    if report is None:
+        return answer
+    caveats = (replace(one, cause=HOW) if one.cause is OTHER_OBJECTS else one for one in report.caveats)
+    return replace(answer, reports=(replace(report, caveats=tuple(caveats)),))
 
 
 def _as_final(answer: Answer) -> Answer:

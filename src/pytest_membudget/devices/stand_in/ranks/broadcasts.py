@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from ....caveats import OTHER_OBJECTS, Caveat, caveats_of
+from ....results.answer import GATHERED
 from ....tracking.running_code.source import Place, SourceFinder
 from .identical_ranks import MOST_RANKS
 from .numbers import RankNumbers
@@ -127,7 +128,7 @@ class Broadcasts:
 
     def gathered(self, group: Any, own: Any, *, receives: bool = True) -> list[Any]:
         """What each rank of ``group`` gives where this one gives ``own``: that, of ranks not known."""
-        key = f"{group.group_name} gathered"
+        key = group.group_name + GATHERED
         self._sent.append((key, [_text(own)]))
         self.was_used = self.has_exchanged = True
         members = dist.get_process_group_ranks(group)
