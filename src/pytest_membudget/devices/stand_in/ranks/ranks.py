@@ -12,8 +12,8 @@ from ...after_import import after_import
 from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
 from ...torch_parts import check_parts
 from .broadcasts import Broadcasts
-from .checkpoints import install_checkpoints
 from .collectives import Collectives
+from .distributed_checkpoints import install_checkpoints
 from .identical_ranks import IdenticalRanks
 from .launching import place_of, set_variables
 from .nccl_share import Group
