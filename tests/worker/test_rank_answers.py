@@ -509,6 +509,7 @@ GUESSED = Caveat(
         ({0: "1.0", 7: "1.0", 15: None}, OTHER_OBJECTS),  # what cannot be handed on
         ({0: None, 7: None, 15: None}, OTHER_OBJECTS),
         ({0: "1.0", 7: "1.0"}, OTHER_OBJECTS),  # one does not gather
+        ({}, OTHER_OBJECTS),  # what none can hand on is not sent
     ],
 )
 def test_what_other_ranks_gather_is_guessed_where_those_that_ran_do_not_gather_the_same(given, cause):

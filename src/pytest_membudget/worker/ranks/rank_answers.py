@@ -290,7 +290,8 @@ def _gather_the_same(answers: Collection[Answer]) -> bool:
     """Whether ``answers``, of several ranks, have each given the same objects to the others."""
     sent = [json.loads(answer.broadcasts or "[]") for answer in answers]
     gathered = [[values for group, values in one if group.endswith(GATHERED)] for one in sent]
-    return len(gathered) > 1 and all(one == gathered[0] and [None] not in one for one in gathered)
+    # what cannot be handed on is not sent
+    return len(gathered) > 1 and all(one and one == gathered[0] and [None] not in one for one in gathered)
 
 
 def _without_guesses(answer: Answer) -> Answer:
