@@ -79,7 +79,7 @@ OUT_OF_MEMORY: Final = Cause("out-of-memory", ASSUMED)
 OTHER_RANKS: Final = Cause(
     "other-ranks",
     UNCHECKED,
-    "let all ranks do the same, or budget it over at most 8 GPUs: there each is run",
+    "let all ranks do the same, compare with numbers (rank == 5), or use at most 8 GPUs: there each is run",
 )
 OTHER_OBJECTS: Final = Cause(
     "other-objects",

@@ -135,8 +135,22 @@ SIZES = {
 }
 
 
+#: A rank that no number in the file names.
+NAMED = """
+    import pytest
+    import torch
+    import torch.distributed as dist
+
+    LARGE = 3
+
+    @pytest.mark.mem_budget(gib=1, gpus=10)
+    def test_holds_more_on_a_rank_with_a_name():
+        kept = torch.ones(2**20, device="cuda")
+        if dist.get_rank() == LARGE:
+            kept = torch.ones(2**28, device="cuda")
+    """
 #: What is appended to files that are there stays after each run.
-FILES = {"test_budgets.py": BODIES, "ran": "", "stages": ""}
+FILES = {"test_budgets.py": BODIES, "test_named.py": NAMED, "ran": "", "stages": ""}
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -148,6 +162,13 @@ def test_what_another_rank_has_is_its_own(run, name):
     kinds = {caveat["cause"] for one in estimates for caveat in one["caveats"]}
     of_objects, of_ranks = "handed_on" in name, 9 in SIZES[name]
     assert kinds == {*["other-objects"] * of_objects, *["method"] * of_ranks}
+
+
+def test_a_rank_that_the_code_compares_with_a_name_may_take_more(run):
+    estimates = run.rows["test_holds_more_on_a_rank_with_a_name"]["estimates"]
+
+    assert 3 not in [one["rank"] for one in estimates]
+    assert {caveat["cause"] for one in estimates for caveat in one["caveats"]} == {"other-ranks"}
 
 
 def test_a_figure_that_depends_on_what_is_different_in_each_run_is_named(run):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ....caveats import HOW, Caveat
+from ....caveats import HOW, OTHER_RANKS, Caveat
 from ....results.answer import OtherRanks
 from ....tracking.running_code.source import SourceFinder, shown_path
 from ...after_import import after_import
@@ -70,7 +70,7 @@ class IdenticalRanks:
             file, line = next(iter(self._reads.lines))
             asked = f"{shown_path(file, os.getcwd())}:{line}"
             text += f"; what the others do once {asked} has asked for the rank is taken to need no more"
-        return [Caveat(HOW, text)]
+        return [Caveat(OTHER_RANKS if self._reads.has_names else HOW, text)]
 
     def _watch_stages(self, module: Any) -> None:
         kind = module._PipelineStageBase

@@ -6,6 +6,7 @@ import functools
 import itertools
 import linecache
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -31,6 +32,9 @@ _PASSED = ("os.py", "<frozen os>", "_collections_abc.py", "<frozen _collections_
 _WHOLE = 16
 #: Of a syntax node, in the order of ``co_positions``.
 _POSITION = ("lineno", "end_lineno", "col_offset", "end_col_offset")
+#: Comparisons that may be true of one rank alone.
+_PICKING = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+_RANK = re.compile("rank(?!s)", re.IGNORECASE)
 #: What of Python's syntax a tensor has operators for.
 _SIGNS = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign)
 
@@ -61,6 +65,12 @@ class RankReads:
         """Whole numbers with which files that have asked compare what is named as a rank."""
         files = {file for file, _ in self.lines}
         return {number for file in files for number in _numbers_of_ranks(file) if number < below}
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the user's files that have asked pick a rank by a name, which no number says."""
+        files = {file for file, _ in self.lines}
+        return any(_compares_with_names(file) for file in files if self._source.is_users(file))
 
     def _watch(self, owner: Any, name: str) -> None:
         original = getattr(owner, name, None)
@@ -148,6 +158,31 @@ def _numbers_of_ranks(file: str) -> frozenset[int]:
     negative += [one.right for one in nodes if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)]
     constants = [str(one.value) for one in nodes if isinstance(one, ast.Constant) and one not in negative]
     return frozenset(int(text) for text in constants if text.isdecimal())
+
+
+@functools.lru_cache(maxsize=256)
+def _compares_with_names(file: str) -> bool:
+    """Whether ``file`` picks a rank by a name; not by an order, or how many there are: both ends are run."""
+    nodes, asserted = [*ast.walk(_tree(file))], set[ast.AST]()
+    for node in nodes:
+        if isinstance(node, ast.Assert):
+            asserted.update(ast.walk(node))
+    compared = [one for one in nodes if isinstance(one, ast.Compare) and one not in asserted]
+    picking = [one for one in compared if len(one.ops) > 1 or isinstance(one.ops[0], _PICKING)]
+    return any(
+        _RANK.search(ast.unparse(one))
+        and any(not _RANK.search(ast.unparse(operand)) and _has_name(operand) for operand in _operands(one))
+        for one in picking
+    )
+
+
+def _operands(node: ast.Compare) -> list[ast.expr]:
+    return [node.left, *node.comparators]
+
+
+def _has_name(node: ast.expr) -> bool:
+    names = any(isinstance(one, (ast.Name, ast.Attribute)) for one in ast.walk(node))
+    return names and "size" not in ast.unparse(node).lower()
 
 
 def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:
