@@ -30,3 +30,29 @@ def test_the_first_screen_has_the_use_in_a_project():
     assert len(first.splitlines()) < 60
     for needed in ("pip install", "script:", "`pytest --membudget ", "--membudget-update", "runs-on:"):
         assert needed in first
+
+
+ACCURACY = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+
+
+def cells_of(page, first):
+    """The cells of the row of a table in ``page`` that begins with ``first``, but for that one."""
+    row = next(line for line in page.splitlines() if line.startswith(f"| {first}"))
+    return [cell.strip() for cell in row.strip("|").split("|")[1:]]
+
+
+def test_its_figures_of_measured_steps_are_those_of_the_accuracy_page():
+    cards = zip(*(map(int, cells_of(ACCURACY, card)) for card in ("H200 |", "H100 |")), strict=True)
+    steps, allocated, reserved = map(sum, cards)
+
+    what = cells_of(README, f"{steps} steps")[0]
+
+    assert what.startswith(f"allocated peak equal to the byte in {allocated}, reserved peak in {reserved};")
+
+
+def test_its_figures_of_published_cases_are_those_of_the_accuracy_page():
+    cases, median, _, below, within, above = cells_of(ACCURACY, "**all**")
+
+    what = cells_of(README, f"{cases} published figures")[0]
+
+    assert what.startswith(f"median ratio {median}: {within} within 0.1%, {below} below, {above} above;")

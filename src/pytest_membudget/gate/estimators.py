@@ -148,7 +148,7 @@ def choose_estimators(
         measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device)
         return bodies, measurer
 
-    name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
+    name = settings.gpu or f"{DEFAULT_GPU} where no gpu is named, whose size limits nothing"
     measuring = "measures nothing" if settings.measure == OFF else "measures where CUDA is"
     header = f"estimates on a stand-in {name} ({stand_in.header}); {measuring}"
     if given is not None:
