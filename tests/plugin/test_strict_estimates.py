@@ -54,10 +54,15 @@ TESTS = {
     ),
     "pool_that_waits": (set(), False, "hold()\nlist(POOL.map(abs, range(4)))\ntime.sleep(0.2)"),
     "device_file": ({"card-sought"}, True, "hold(2**11 if os.path.exists('/dev/nvidia0') else 2**10)"),
-    "card_tool": ({"card-sought"}, True, "hold(2**11 if shutil.which('nvidia-smi') else 2**10)"),
+    "card_tool": (set(), False, "hold(2**11 if shutil.which('nvidia-smi') else 2**10)"),
     "card_tool_that_is_run": (
-        {"card-sought"}, True,
-        "hold()\ntry: subprocess.run(['nvidia-smi', '-L'])\nexcept FileNotFoundError: pass",
+        set(), False,
+        "subprocess.run(['nvidia-smi'], check=True)\n"
+        "cards = subprocess.run(['nvidia-smi', '-L'], capture_output=True, check=True).stdout.splitlines()\n"
+        "hold(2**11 * len(cards))",
+    ),
+    "card_tool_that_does_not_know": (
+        {"card-sought"}, True, "hold()\nsubprocess.run(['nvidia-smi', '--query-gpu=memory.used'])"
     ),
     "other_tool": (set(), False, "hold(2**11 if shutil.which('git') and os.path.exists('/dev/null') else 2)"),
     "rings": ({"collected"}, True, "make_rings(600)"),
@@ -126,6 +131,13 @@ def test_what_rings_hold_counts_as_if_python_collected_nothing(runs):
     assert caveat["text"].endswith(" to 0.59 GiB")
 
 
+def test_a_machine_with_cards_has_their_tool(runs):
+    rows = runs[0].rows
+    peaks = [rows[f"test_card_tool{which}"]["estimates"][0]["peak"] for which in ("", "_that_is_run")]
+
+    assert [peak["allocated"] for peak in peaks] == [2**23, 2**23]
+
+
 def test_the_figures_do_not_move(runs):
     lenient, strict = runs
 
@@ -143,4 +155,4 @@ def test_the_failure_says_what_and_what_to_do(runs):
     assert "join the thread before the test's body ends" in strict.text("test_thread")
     said = f"test_budgets.py:{line}: looks for nvidia0, which a machine with a card has"
     assert said in strict.text("test_device_file")
-    assert "ask torch: torch.cuda.is_available()" in strict.text("test_card_tool")
+    assert "ask torch: torch.cuda.is_available()" in strict.text("test_device_file")

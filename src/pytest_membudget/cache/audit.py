@@ -4,6 +4,7 @@ import _posixsubprocess
 import os
 import pathlib
 import posix
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,9 @@ LOOK, START = "membudget.look", "multiprocessing"
 #: The ends of files that Python imports; of bytecode, the source is looked for too.
 CODE = (".py", ".so")
 #: Programs that say what the machine is, as ``platform`` does, which is not followed either.
-OF_MACHINE = ("arch", "hostname", "ldconfig", "lscpu", "lspci", "nproc", "uname")
+OF_MACHINE = ("arch", "hostname", "ldconfig", "lscpu", "lspci", "nproc", "nvidia-smi", "uname")
+#: What a shell only splits.
+_PLAIN = re.compile(r"[\w ./:,+@%=-]*")
 #: Each takes a path or an open file's number first.
 _FUNCTIONS = ("stat", "lstat", "fstat", "access", "readlink", "open")
 _SUPPORTS: tuple[set[Any], ...] = (
@@ -63,3 +66,11 @@ def raise_more_events() -> None:
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, of ``os``, without its event."""
     return function._original if isinstance(function, _Audited) else function
+
+
+def words_of(given: Any) -> list[str]:
+    """The words of the command ``given`` to ``subprocess``; empty if a shell does more than split them."""
+    words: list[str] = list(map(os.fsdecode, [given] if isinstance(given, (str, bytes)) else given))
+    if len(words) == 3 and words[:2] == ["/bin/sh", "-c"]:
+        return words[2].split() if _PLAIN.fullmatch(words[2]) else []
+    return words

@@ -3,14 +3,13 @@
 import fcntl
 import json
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..git_command import LOCAL
-from .audit import CODE, LOOK, OF_MACHINE, START, raise_more_events
+from .audit import CODE, LOOK, OF_MACHINE, START, raise_more_events, words_of
 from .callers import asking, compiles, is_installations
 from .paths import installed_folders, is_below, path_of
 from .states import SPECIAL, States
@@ -42,8 +41,6 @@ _GIT = (
 )  # fmt: skip
 _READS_MORE = ("--ignored", "--no-index", "--output", "--ext-diff", "--textconv")
 _VERSION = (["--version"], ["-V"], ["-v"], ["version"])
-#: What a shell only splits.
-_PLAIN = re.compile(r"[\w ./:,+@%=-]*")
 
 
 class Observer:
@@ -249,32 +246,25 @@ class Observer:
     def _runs(self, program: Any, given: Any, folder: Any, environment: Mapping[Any, Any] | None) -> None:
         """A process, followed where its answer depends on the checkout, the program or its absence alone."""
         variables = os.environ if environment is None else environment
-        words = _words_of(given)
+        words = words_of(given)
         if not words:
             self._lost()
             return
         is_shells = words[0] != os.fsdecode(program)  # its first word may be the shell's own command
         searched = [""] if os.sep in words[0] else os.get_exec_path(dict(variables))
         places = [path_of(os.path.join(folder or "", path, words[0])) for path in searched]
-        is_there = is_shells or any(place is not None and os.path.exists(place) for place in places)
+        found = next((n for n, place in enumerate(places) if place and os.path.isfile(place)), len(places))
+        is_there = is_shells or found < len(places)
         if _asks_git(words, variables):
             self._see("git", _folder_of(folder), by_all=True)
         elif is_there and not (_asks_program(words) or compiles()):
             self._lost()
-        for place in places:
+        for place in places[: found + 1]:  # those after it are not asked for
             self._see("state", place, by_all=True)
 
 
 def _folder_of(given: Any) -> str | None:
     return path_of(os.curdir if given is None else given)
-
-
-def _words_of(given: Any) -> list[str]:
-    """The words of the command ``given`` to ``subprocess``; empty if a shell does more than split them."""
-    words: list[str] = list(map(os.fsdecode, [given] if isinstance(given, (str, bytes)) else given))
-    if len(words) == 3 and words[:2] == ["/bin/sh", "-c"]:
-        return words[2].split() if _PLAIN.fullmatch(words[2]) else []
-    return words
 
 
 def _asks_git(words: Sequence[str], environment: Mapping[Any, Any]) -> bool:

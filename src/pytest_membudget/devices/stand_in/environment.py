@@ -13,6 +13,7 @@ from ..torch_build.build import TorchBuild, environments_torch
 from .building import NAMED, Built
 from .card_figures import limits_of, peers_of
 from .linked.libraries import NOTHING_LINKED, linked_libraries
+from .nvidia_smi import FOLDER
 
 CARDS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CARDS"
 CUDA_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUDA"
@@ -79,6 +80,7 @@ def stand_in_environment(
         **base,
         "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),
         CARDS_VARIABLE: cards_text(gpu, count, unlimited=unlimited),
+        "PATH": os.pathsep.join(filter(None, [str(FOLDER), base.get("PATH", os.defpath)])),
         "TRITON_LIBCUDA_PATH": str(built.folder),
         # Triton's own compiler makes the same on all machines: kept, but apart, with what it links
         "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),

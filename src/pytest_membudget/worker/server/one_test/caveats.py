@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import torch
 
-from ....cache.audit import LOOK, OF_MACHINE, START, raise_more_events
+from ....cache.audit import LOOK, OF_MACHINE, START, raise_more_events, words_of
 from ....caveats import CARD_SOUGHT, FREE_MEMORY, OUT_OF_MEMORY, PROCESS, THREAD, TOOL, Caveat
+from ....devices.stand_in.nvidia_smi import FOLDER, NAME, is_answered
 from ....hardware.gpus import Gpu
 from ....tracking.running_code.source import shown_path, users_source
 from ....units import times_text
@@ -112,16 +113,19 @@ class Caveats:
         if event == LOOK:
             self._see_path(*args)
         elif event == START:
-            self._see_start(args[1][0][0])
+            self._see_start(args[1][0])
         elif event in _STARTS:
-            self._see_start(args[0] if args else None)
+            self._see_start(args[1] if len(args) > 1 else ["/bin/sh", "-c", *args] if args else [])
 
-    def _see_start(self, program: object) -> None:
+    def _see_start(self, given: Sequence[Any]) -> None:
+        """A process is started with the words ``given``; a fork has none."""
         if os.getpid() != self._pid or self._is_harmless():
             return
-        command = os.path.basename(str(program)) if program else ""
-        if _is_of_a_card(command):  # it allocates nothing
-            self._note_sought(command)
+        words = words_of(given)
+        command = os.path.basename(words[0]) if words else "sh" if given else ""
+        if command == NAME:  # it allocates nothing
+            if not is_answered(words[1:]):
+                self._note_sought(command)
             return
         shown = f" ({command})" if command else ""
         text = f"{self._place()}: a process is started{shown}: what it allocates is not counted"
@@ -143,8 +147,9 @@ class Caveats:
 
 
 def _is_of_a_card(path: str) -> bool:
-    """Whether ``path`` is NVIDIA's tool, or the device of a card."""
-    return os.path.basename(path) == "nvidia-smi" or path.startswith("/dev/nvidia")
+    """Whether ``path`` is the device of a card, or NVIDIA's tool elsewhere than the stand-in has it."""
+    is_tool = os.path.basename(path) == NAME and os.path.dirname(path) != str(FOLDER)
+    return is_tool or path.startswith("/dev/nvidia")
 
 
 def _is_idle(thread: threading.Thread) -> bool:
