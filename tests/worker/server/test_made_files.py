@@ -21,7 +21,7 @@ def run(tmp_path):
     """Runs a body in a process for itself, as a worker does, with all that comes before and after."""
     root = tmp_path / "root"
     root.mkdir()
-    files = collections.defaultdict(lambda: MadeFiles(str(root)))
+    files = collections.defaultdict(lambda: MadeFiles(str(root), besides=[str(root / "cache")]))
 
     def run(body, test="test", is_alone=False):
         log = tmp_path / "log"
@@ -296,3 +296,26 @@ def test_a_lock_that_others_hold_for_long_keeps_nobody_waiting(tmp_path, monkeyp
         assert not lock.take(alone=True)
         monkeypatch.setattr(made_files, "_PATIENCE", 0.0)
         assert lock.take(alone=True)
+
+
+def test_what_a_run_keeps_in_the_plugins_cache_stays_where_the_root_has_that(run):
+    """Triton's compiled kernels: on GitLab a cache has to be below the project."""
+
+    def body():
+        os.makedirs("cache/triton", exist_ok=True)
+        writes("cache/triton/kernel.part", "compiled")
+        os.replace("cache/triton/kernel.part", "cache/triton/kernel")
+
+    for _ in range(2):
+        assert run(body, is_alone=True) == {"cache/triton/kernel": "compiled"}
+
+
+def test_a_file_that_is_renamed_costs_no_look_at_all_others(run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(made_files, "is_below", lambda path, folders: asked.append(path) or True)
+    done = {f"{run.root}/{number}" for number in range(1000)}
+    writes(run.root / "a", "")
+
+    [*run.files["test"]._happens("os.rename", (str(run.root / "a"), str(run.root / "b"), -1, -1), done)]
+
+    assert len(asked) < 10

@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,9 +36,10 @@ _C = ctypes.CDLL(None)
 class MadeFiles:
     """The files and folders that runs of a test have made below the folders of a session."""
 
-    def __init__(self, *folders: str, is_shared: bool = False) -> None:
-        """``is_shared``: other ranks may read them."""
-        self._folders, self.is_shared = frozenset(folders), is_shared
+    def __init__(self, *folders: str, besides: Iterable[str] = (), is_shared: bool = False) -> None:
+        """``besides``: folders in these that are not the test's. ``is_shared``: other ranks may read them."""
+        self._folders, self._besides = frozenset(folders), frozenset(besides)
+        self.is_shared = is_shared
         self._made: set[str] = set()
         #: what each file was when the run that had made it ended
         self._states: dict[str, tuple[int, ...]] = {}
@@ -146,8 +147,9 @@ class MadeFiles:
                 if not self._keep(event, source):
                     return  # a folder of the user's that gets another name
                 yield _KEPT, source
-            below = [own for own in done if own != source and is_below(own, {source})]
-            yield from ((_MADE, path + own[len(source) :]) for own in below)
+            if os.path.isdir(source):
+                below = [own for own in done if own != source and is_below(own, {source})]
+                yield from ((_MADE, path + own[len(source) :]) for own in below)
         if path is None or path in done or not self._is_below(path):
             return
         if not os.path.lexists(path):
@@ -157,7 +159,8 @@ class MadeFiles:
             yield _KEPT, path
 
     def _is_below(self, path: str) -> bool:
-        return "__pycache__" not in path and is_below(path, self._folders)
+        is_ours = "__pycache__" in path or is_below(path, self._besides)
+        return not is_ours and is_below(path, self._folders)
 
     def _is_users(self, path: str, done: Collection[str]) -> bool:
         return self._is_below(path) and not is_below(path, done)

@@ -16,6 +16,7 @@ import pytest
 from ... import recipes
 from ...budgets.marked_test import Program
 from ...budgets.node_ids import key_of, nodeid_of
+from ...cache.store import cache_folder
 from ...devices.contract import Device
 from ...devices.stand_in.environment import INDUCTOR_VARIABLE
 from ...names import MARKER, WORKER
@@ -64,6 +65,7 @@ class ServingPlugin:
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._folders: tuple[str, ...] = (start.dir,)
+        self._besides = (str(cache_folder(os.environ)), start.scratch)
         #: by test
         self._made: dict[object, MadeFiles] = {}
         self._caveats = Caveats()
@@ -195,7 +197,8 @@ class ServingPlugin:
         program = Program(*task.request.program) if task.request.program is not None else None
         own = (program.cwd, *program.outputs) if program is not None else ()
         test, is_shared = (task.request.key, task.request.rank), task.request.world_size > 1
-        return self._made.setdefault(test, MadeFiles(*self._folders, *own, is_shared=is_shared))
+        made = MadeFiles(*self._folders, *own, besides=self._besides, is_shared=is_shared)
+        return self._made.setdefault(test, made)
 
     def _made_log(self, task: Task) -> Path:
         return Path(self._scratch, f"made-{task.number}")
