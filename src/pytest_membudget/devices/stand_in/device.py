@@ -27,7 +27,8 @@ from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.draw_ends import DRAW_ENDS
 from .host.draws import HostDraws
 from .host.garbage import Garbage
-from .host.tensors import HostTensors
+from .host.hollow import HollowTensors
+from .host.run import HostRun
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
 from .ranks.nccl_share import nccl_share
@@ -66,10 +67,12 @@ class StandInDevice(RecordedDevice):
         self.gpu = gpu
         self._libraries = StandInLibraries()
         self._values = Values(self._run.source, self._run.observer)
-        self._host = HostTensors(self._values.following, self._run.observer)
-        self._run.observer.backward_ended = EngineThreads().wait
+        following, observer = self._values.following, self._run.observer
+        self._hollow = HollowTensors(following, self._run.source, observer.roles.computed)
+        self._host = HostRun(following, observer)
+        observer.backward_ended = EngineThreads().wait
         self._draws = HostDraws()
-        self._garbage = Garbage(lambda: allocated_bytes() + self._values.following.host.held_bytes())
+        self._garbage = Garbage(lambda: allocated_bytes() + following.host.held_bytes())
         self._limited = False
         self._figures_only = False
         self._rank = 0
@@ -78,6 +81,7 @@ class StandInDevice(RecordedDevice):
     def install(self) -> None:
         """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
         DRAW_ENDS.install()
+        self._hollow.install()
         self._host.install()
         self._values.install()
         install_saving(self._values.following)
@@ -189,7 +193,7 @@ class StandInDevice(RecordedDevice):
             root=root,
             caveats=(
                 *self._values.caveats(root),
-                *self._host.caveats(root),
+                *self._hollow.reads.caveats(root),
                 *context_caveats(self.gpu, metric, limited=self._limited),
                 *self._not_modelled(),
                 *caveats_of(UNTRAINED, [_NO_BACKWARD] if self._run.observer.roles.is_untrained else []),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_membudget.devices.stand_in.host.tensors import HostTensors
+from pytest_membudget.devices.stand_in.host.run import HostRun
 from pytest_membudget.devices.stand_in.values.variants import VARIANT
 from pytest_membudget.devices.torch_parts import torch_release
 
@@ -17,14 +17,14 @@ MIB = 1 << 20
 GIB = 1 << 30
 
 
-def host_tensors():
-    """Those of the device."""
-    (found,) = (one for one in gc.get_objects() if isinstance(one, HostTensors))
+def host_run():
+    """That of the device."""
+    (found,) = (one for one in gc.get_objects() if isinstance(one, HostRun))
     return found
 
 
 def are_hollow(*tensors):
-    memory = host_tensors()._following.host
+    memory = host_run()._memory
     return [memory.hollow(one) != 0 for one in tensors]
 
 
@@ -264,8 +264,8 @@ def threads_and_forks():
     for thread in threads:
         thread.join()
     kept = torch.zeros(2 * MIB, dtype=torch.uint8)
-    host_tensors().report(root="/")  # all that has happened is taken in
-    held = host_tensors()._run.ledger.allocated_bytes
+    host_run().report(root="/")  # all that has happened is taken in
+    held = host_run().ledger.allocated_bytes
     return errors, statuses, kept.nbytes <= held < kept.nbytes + 1024
 
 

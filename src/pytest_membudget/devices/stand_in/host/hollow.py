@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_map_only
 
 from ....tracking.roles.computed import Computed
 from ....tracking.roles.tensor_parts import tensors_in
+from ....tracking.running_code.source import SourceFinder
 from ...real.kernels import argument, kernel_of, operator_of, taking_numbers, written_arguments
 from ..values.drawn_shares import DRAW
 from ..values.following import Following
@@ -31,16 +32,19 @@ _SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar, torch
 class HollowTensors:
     """The operators of host tensors, replaced for the rest of the process by ``install``.
 
-    A process that has no hollow tensor computes as always.
+    A process that has no hollow tensor computes as always. Raises ``UsageMistake`` in a process that was
+    started without the stand-in's library.
     """
 
-    def __init__(self, following: Following, reads: HostReads, computed: Computed) -> None:
+    def __init__(self, following: Following, source: SourceFinder, computed: Computed) -> None:
+        """``following``: of the values on the cards, copies of which lie on the host."""
         self._computed = computed
         self._following = following
         self._memory = following.host
         self._fills = Fills(following.host, self._copied)
         self._sizes = UnknownSizes(following)
-        self._reads = reads
+        #: of them
+        self.reads = HostReads(following, source)
         self._library: Any = torch.library.Library("aten", "IMPL")
 
     def install(self) -> None:
@@ -59,6 +63,7 @@ class HollowTensors:
             else:
                 function = self._computing(operator, kernel)
             self._replace(name, self._seen(operator, function))
+        self.reads.install()
 
     def _replace(self, name: str, function: Kernel) -> None:
         self._library.impl(name, function, "CPU", with_keyset=True)
@@ -93,7 +98,7 @@ class HollowTensors:
         """Why a result of ``values`` is hollow; 0 if it is not."""
         if not self._memory.hollow_blocks.value:
             return 0
-        return max((self._reads.hollow(tensor) for tensor in host_tensors(values)), default=0)
+        return max((self.reads.hollow(tensor) for tensor in host_tensors(values)), default=0)
 
     def _copied(self, target: torch.Tensor, source: torch.Tensor, reason: int) -> None:
         self._following.copies.saw(_COPY, (target, source), {}, target, reason)
@@ -103,7 +108,7 @@ class HollowTensors:
             reason = self._reason((args, kwargs))
             if not reason:
                 return compute(keys, *args, **kwargs)
-            return self._reads.answer(operator, args, kwargs, reason, lambda: compute(keys, *args, **kwargs))
+            return self.reads.answer(operator, args, kwargs, reason, lambda: compute(keys, *args, **kwargs))
 
         return read
 
@@ -147,7 +152,7 @@ class HollowTensors:
 
     def _is_one_known(self, first: torch.Tensor, second: torch.Tensor) -> bool:
         """Whether one of two is known, as labels are, of which nobody knows how many the other has."""
-        known = [not self._reads.hollow(tensor) for tensor in (first, second)]
+        known = [not self.reads.hollow(tensor) for tensor in (first, second)]
         return first.shape == second.shape and first.numel() > 1 and any(known)
 
     def _is_scaled_zero(self, tensor: torch.Tensor, args: Sequence[Any]) -> bool:

@@ -43,6 +43,8 @@ class HostReads:
 
     def install(self) -> None:
         """Follow the methods that call no operator."""
+        printing: Any = torch._tensor_str
+        printing._str = self._quiet(printing._str)
         kind: Any = torch.Tensor
         for name in _METHODS:
             setattr(kind, name, self._around(getattr(kind, name)))
@@ -52,7 +54,7 @@ class HostReads:
         for owner, name in ((torch, "tensor_split"), (kind, "tensor_split"), (rnn, "pack_padded_sequence")):
             setattr(owner, name, self._reading_all_but_first(getattr(owner, name)))
 
-    def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function``, in which nothing is hollow: what it computes decides nothing."""
 
         @functools.wraps(function)

@@ -16,7 +16,8 @@ from ....tracking.roles.tensor_parts import owns_storage
 from ....tracking.running_code.source import users_source
 from ....tracking.summary import host_report
 from ...real.observer import RunObserver
-from .memory import HostEvent, HostMemory, What, storage_address
+from ..values.following import Following
+from .memory import HostEvent, What, storage_address
 
 #: From here on a block's own line and module are looked up; smaller ones have those of the one before.
 _PLACED_BYTES: Final = 1 << 16
@@ -33,8 +34,9 @@ class HostRun:
     tensor lies in it or not: it is taken from the machine.
     """
 
-    def __init__(self, memory: HostMemory, observer: RunObserver) -> None:
-        self._memory = memory
+    def __init__(self, following: Following, observer: RunObserver) -> None:
+        self._memory = following.host
+        following.see_host = self.see
         self._turn = threading.RLock()
         self._source = users_source()
         #: the blocks, by address

@@ -8,6 +8,7 @@ import torch
 from ..values.following import Following
 from ..values.known_shapes import Shape, shape_rule_of
 from ..values.known_values import plausible
+from ..values.plans import plan_of
 from ..values.shape_bounds import without_bound
 
 aten = torch.ops.aten
@@ -57,7 +58,7 @@ class UnknownSizes:
         given = kwargs.get("output_size")  # of ``repeat_interleave``
         if given is not None:
             return [Shape((given,), (1,), args[0].dtype)]
-        shapes = self._following.shapes_of(self._following.copies.plan_of(operator), args, kwargs)
+        shapes = self._following.shapes_of(plan_of(operator), args, kwargs)
         if shapes is None:
             raise without_bound(operator)
         return shapes

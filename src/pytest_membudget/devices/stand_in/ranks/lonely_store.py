@@ -28,15 +28,6 @@ class LonelyStore(Store):
         with self._turn:
             return self._held.get(key, _ID)
 
-    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """``get`` of each."""
-        return [self.get(key) for key in keys]
-
-    def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
-        """``set`` of each."""
-        for key, value in zip(keys, values, strict=True):
-            self.set(key, value)
-
     def append(self, key: str, value: str | bytes) -> None:
         """As ``torch.distributed.Store``."""
         with self._turn:
@@ -74,7 +65,3 @@ class LonelyStore(Store):
 
     def wait(self, *_: Any) -> None:
         """Nobody else would come."""
-
-    def has_extended_api(self) -> bool:
-        """Whether several keys can be asked for at once."""
-        return True

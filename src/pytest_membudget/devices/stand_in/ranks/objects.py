@@ -3,16 +3,18 @@
 torch sends them as tensors of bytes, whose sizes and contents it reads: nobody would know them.
 """
 
+import io
+import pickle
 import sys
 from types import FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from ...real.group_begins import put
 from ..values.refusals import refusal
 from .broadcasts import Broadcasts
-from .packing import packed, unpacked
 
 
 def install_objects(broadcasts: Broadcasts) -> None:
@@ -68,12 +70,12 @@ class _Sent:
         if is_users:
             self._broadcasts.objects(_group(group), root, object_list)
             return
-        own = [packed(one) or one for one in object_list]
+        own = [_packed(one) or one for one in object_list]
         found = [*own]
         self._broadcasts.objects(_group(group), root, found, decide=False)
         for place, (mine, one) in enumerate(zip(own, found, strict=True)):
             if one is not mine:
-                object_list[place] = unpacked(one)
+                object_list[place] = _unpacked(one)
 
     def scatter_object_list(
         self,
@@ -104,7 +106,7 @@ class _Sent:
     ) -> None:
         """Kept for the rank that it is for."""
         is_users = _is_users(sys._getframe(1))
-        objects = object_list if is_users else [packed(one) or one for one in object_list]
+        objects = object_list if is_users else [_packed(one) or one for one in object_list]
         self._broadcasts.send(_group(group), _root(dst, group, group_dst), objects, identical=not is_users)
 
     def recv_object_list(
@@ -121,7 +123,7 @@ class _Sent:
         found = self._broadcasts.received(_group(group), root, identical=not is_users)
         if not found:
             raise refusal(_OTHERS.format("recv_object_list"))
-        object_list[:] = found if is_users else map(unpacked, found)
+        object_list[:] = found if is_users else map(_unpacked, found)
         return dist.get_global_rank(_group(group), root)
 
 
@@ -145,3 +147,36 @@ _OTHERS = (
     "torch.distributed.{} gives what another rank has, which is not there while a budget is estimated; "
     "make the objects on every rank"
 )
+
+
+def _packed(value: Any) -> bytes | None:
+    """An object of torch itself (shapes, names, settings) for ``_unpacked``.
+
+    None where a tensor has data, or it cannot be pickled.
+    """
+    file = io.BytesIO()
+    try:
+        _Packer(file).dump(value)
+    except Exception:  # whatever an object raises that is not made to be pickled
+        return None
+    return file.getvalue()
+
+
+def _unpacked(data: bytes) -> Any:
+    """What was ``_packed``; its tensors, as counts of steps, are zeros."""
+    return _Unpacker(io.BytesIO(data)).load()
+
+
+class _Packer(pickle.Pickler):
+    def persistent_id(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return None
+        if value.numel() > 1:
+            raise pickle.PicklingError("a tensor with data")
+        return tuple(value.shape), value.dtype
+
+
+class _Unpacker(pickle.Unpickler):
+    def persistent_load(self, saved: Any) -> torch.Tensor:
+        shape, dtype = saved
+        return torch.zeros(shape, dtype=dtype, device="cpu")

@@ -10,7 +10,7 @@ import torch
 from ....tracking.roles.tensor_parts import tensors_in
 from ..host.memory import Hollow, HostMemory
 from .known_values import KnownValues
-from .plans import Plan
+from .plans import Plan, plan_of
 from .reads import Reads
 
 #: Larger copies are not filled with plausible values: they would take host memory.
@@ -31,15 +31,7 @@ class HostCopies:
         self._known = known
         self._reads = reads
         self._saw = saw
-        self._plans: dict[Any, Plan] = {}
         self._turn = threading.local()
-
-    def plan_of(self, operator: Any) -> Plan:
-        """What values have to do with ``operator``."""
-        plan = self._plans.get(operator)
-        if plan is None:
-            plan = self._plans[operator] = Plan(operator)
-        return plan
 
     @property
     def are_for_files(self) -> bool:
@@ -104,7 +96,7 @@ class HostCopies:
         made = [tensor for tensor in tensors_in(results) if tensor.device.type == "cpu"]
         for tensor in made:
             self._host.set_hollow(tensor, max(reason, 0 if _is_whole(tensor) else self._host.hollow(tensor)))
-        plan = self.plan_of(operator)
+        plan = plan_of(operator)
         if plan.lesson is None:
             return
         self._saw(plan, args, kwargs, results)
