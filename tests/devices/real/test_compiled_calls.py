@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_membudget.devices.real.compiled_calls import CompiledCalls, Follower
+from pytest_membudget.devices.real.compiled_calls import CompiledCalls
 from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.tracking.running_code.modules import ModuleStack
 
@@ -27,27 +27,25 @@ class Model(nn.Module):
 class Watch:
     """Follows modules as a run's observer does, and keeps what it was told."""
 
-    def __init__(self, calls):
+    def __init__(self):
         self.roots = []
         self.told = []
         self.stack = ModuleStack(self.roots.append, lambda module, number: None)
-        self._follower = Follower(lambda module, optimizers: self.stack.paused(module), self.told.append)
-        self._calls = calls
+        self._calls = CompiledCalls(lambda module, optimizers: self.stack.paused(module), self.told.append)
 
     def __enter__(self):
         self.stack.install()
-        self._calls.add(self._follower)
+        self._calls.install()
         return self
 
     def __exit__(self, *exception):
-        self._calls.discard(self._follower)
+        self._calls.remove()
         self.stack.remove()
 
 
-@pytest.fixture
-def calls():
+@pytest.fixture(autouse=True)
+def compiler():
     torch.compiler.reset()
-    return CompiledCalls()
 
 
 def wrapped(model):
@@ -65,9 +63,9 @@ def function_of(model):
 
 # fullgraph: a hook that is met raises
 @pytest.mark.parametrize("compiled", [wrapped, in_place])
-def test_a_compiled_module_is_one_call(calls, compiled):
+def test_a_compiled_module_is_one_call(compiled):
     model = Model()
-    with Watch(calls) as watch:
+    with Watch() as watch:
         run, x = compiled(model), torch.ones(2, 4)
         result = run(x)
         assert watch.roots == [model]
@@ -79,28 +77,28 @@ def test_a_compiled_module_is_one_call(calls, compiled):
         assert len(watch.roots) == 2  # the hooks are back
 
 
-def test_a_compiled_function_has_no_modules(calls):
+def test_a_compiled_function_has_no_modules():
     model = Model()
-    with Watch(calls) as watch:
+    with Watch() as watch:
         function_of(model)(torch.ones(2, 4))
         assert watch.roots == []
         model(torch.ones(2, 4))
         assert watch.roots == [model]
 
 
-def test_what_was_compiled_before_is_followed_too(calls):
+def test_what_was_compiled_before_is_followed_too():
     model = Model()
     run = in_place(model)
-    with Watch(calls) as watch:
+    with Watch() as watch:
         run(torch.ones(2, 4))
         assert watch.roots == [model]
 
 
-def test_an_error_brings_the_hooks_back(calls):
+def test_an_error_brings_the_hooks_back():
     def fails(x):
         raise ValueError("meant")
 
-    with Watch(calls) as watch:
+    with Watch() as watch:
         with pytest.raises(ValueError, match="meant"):
             torch.compile(fails, backend="eager")(torch.ones(2))
         Model()(torch.ones(2, 4))
@@ -110,10 +108,9 @@ def test_an_error_brings_the_hooks_back(calls):
 LIBRARY = """
 import functools
 import torch
-from test_compiled_calls import CompiledCalls, Model, Watch
+from test_compiled_calls import Model, Watch
 
-calls = CompiledCalls()
-watch = Watch(calls)
+watch = Watch()
 watch.__enter__()
 compile_of_torch = torch.compile
 
@@ -155,13 +152,13 @@ READER = """
 import os
 import torch
 from pytest_membudget.cache.audit import raise_more_events
-from test_compiled_calls import CompiledCalls, Watch
+from test_compiled_calls import Watch
 
 def reader(x):
     return x + 1 if os.environ.get("NOT_SET_ANYWHERE") is None else x
 
 raise_more_events()
-with Watch(CompiledCalls()):
+with Watch():
     torch.compile(reader, backend="eager", fullgraph=True)(torch.ones(2, 4))
 """
 
@@ -174,11 +171,11 @@ def test_reading_a_variable_does_not_break_the_graph():
     assert done.returncode == 0, done.stderr
 
 
-def test_nothing_of_torch_stays_changed(calls):
+def test_nothing_of_torch_stays_changed():
     from torch._dynamo import eval_frame
 
     before = (torch.compile, eval_frame._maybe_set_eval_frame, eval_frame.OptimizedModule.__call__)
-    with Watch(calls):
+    with Watch():
         wrapped(Model())(torch.ones(2, 4))
         assert eval_frame._maybe_set_eval_frame is not before[1]
     assert (torch.compile, eval_frame._maybe_set_eval_frame, eval_frame.OptimizedModule.__call__) == before

@@ -8,7 +8,6 @@ the call is recorded as a whole.
 import contextlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -31,49 +30,40 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 _ENTRY = "compile_wrapper"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Follower:
-    """An object with hooks on modules."""
-
-    paused: Callable[[nn.Module | None, list[torch.optim.Optimizer]], contextlib.AbstractContextManager[None]]
-    """A context without its hooks, in which the module runs and the optimizers step, each as a whole."""
-    see: Callable[[object], None]
-    """Called with the arguments of compiled code before it runs, and with its result afterwards."""
+#: Makes a context without hooks, in which the module runs and the optimizers step, each as a whole.
+Paused = Callable[[nn.Module | None, list[torch.optim.Optimizer]], contextlib.AbstractContextManager[None]]
 
 
 class CompiledCalls:
-    """Pauses its followers during each outermost call of compiled code."""
+    """Pauses hooks on modules during each outermost call of compiled code, from ``install`` to ``remove``."""
 
-    def __init__(self) -> None:
-        self._followers: list[Follower] = []
-        #: while a call runs: installs the hooks again
-        self._call: contextlib.ExitStack | None = None
+    def __init__(self, paused: Paused, see: Callable[[object], None]) -> None:
+        """``see``: called with the arguments of compiled code before it runs, and with its result after."""
+        self._paused = paused
+        self._see = see
+        #: while a call runs
+        self._call: contextlib.AbstractContextManager[None] | None = None
         #: frame of torch's entry, where a function is called
         self._entry: FrameType | None = None
-        #: whether the entries are replaced when the compiler is imported
-        self._is_waiting = False
+        self._is_installed = False
         self._replaced: list[Replacement] = []
 
-    def add(self, follower: Follower) -> None:
-        """Pause it from here on. Until the compiler is imported nothing is replaced."""
-        self._followers.append(follower)
-        if not self._is_waiting:
-            self._is_waiting = True
-            after_import("torch._dynamo", self._install_entries)
+    def install(self) -> None:
+        """Pause them from here on. Until the compiler is imported nothing is replaced."""
+        self._is_installed = True
+        after_import("torch._dynamo", self._install_entries)
 
-    def discard(self, follower: Follower) -> None:
-        """No longer pause it."""
-        self._followers.remove(follower)
-        if not self._followers:
-            for replacement in self._replaced:
-                replacement.remove()
-            self._replaced = []
+    def remove(self) -> None:
+        """No longer pause them."""
+        self._is_installed = False
+        for replacement in self._replaced:
+            replacement.remove()
+        self._replaced = []
 
     def _install_entries(self, dynamo: Any) -> None:
-        self._is_waiting = False
         check_parts(PARTS)
         dynamo.trace_rules.add(__name__.partition(".")[0])
-        if self._replaced or not self._followers:
+        if self._replaced or not self._is_installed:
             return
         entries = dynamo.eval_frame
         self._replaced = [
@@ -115,18 +105,12 @@ class CompiledCalls:
         return call
 
     def _begin(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer], args: object) -> None:
-        self._call = contextlib.ExitStack()
-        for follower in self._followers:
-            follower.see(args)
-            self._call.enter_context(follower.paused(module, optimizers))
+        self._see(args)
+        self._call = self._paused(module, optimizers)
+        self._call.__enter__()
 
     def _end(self, result: object) -> None:
         call, self._call = self._call, None
-        for follower in self._followers:
-            follower.see(result)
+        self._see(result)
         if call is not None:
-            call.close()
-
-
-#: One for the process: torch's entries are replaced once.
-COMPILED_CALLS = CompiledCalls()
+            call.__exit__(None, None, None)

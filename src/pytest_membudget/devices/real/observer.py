@@ -20,7 +20,7 @@ from ...tracking.roles.tensor_parts import owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
-from .compiled_calls import COMPILED_CALLS, Follower
+from .compiled_calls import CompiledCalls
 from .compiled_code import follow_inductor, leave_inductor
 from .forward_lines import ForwardLines
 from .run_log import Line, RunLog, State
@@ -44,7 +44,7 @@ class RunObserver(Hooks):
         self.roles = RoleBook(self._note, self._changed, self._stepped)
         self.forward_lines = ForwardLines(source, self._line_runs)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
-        self._follower = Follower(self._paused, self._backward_modules.see)
+        self._compiled_calls = CompiledCalls(self._paused, self._backward_modules.see)
         #: the module in which the running nodes of a backward were made
         self._node_module: str | None = None
         #: the line of the forward that made the running node
@@ -58,7 +58,7 @@ class RunObserver(Hooks):
         self._backward_modules.install()
         self.modules.install()
         self.roles.install()
-        COMPILED_CALLS.add(self._follower)
+        self._compiled_calls.install()
         follow_inductor(self.roles.computed)
         # the engine's entry, under the names by which torch calls it
         callers = torch.autograd.graph, torch.autograd
@@ -73,7 +73,7 @@ class RunObserver(Hooks):
         self.roles.see_gradients()
         self.log.renew()
         self.forward_lines.is_on = False
-        COMPILED_CALLS.discard(self._follower)
+        self._compiled_calls.remove()
         leave_inductor(self.roles.computed)
         self._backward_modules.remove()
         self.modules.remove()
