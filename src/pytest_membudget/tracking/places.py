@@ -1,4 +1,4 @@
-"""The place of an allocation (source line, or autograd node in backward) and its operator."""
+"""What an allocation was asked for by, as its stack says: the operator, or in a backward the node."""
 
 import functools
 import re
@@ -6,12 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..allocator.history import Frames
-from .running_code.source import is_compiled
 
 BACKWARD = "backward"
-"""The place where no frame names one: backward runs in C++ on another thread."""
-
-NOWHERE = "no line of Python"
+"""What asks where there is no frame: backward runs in C++ on another thread."""
 
 #: torch/csrc/autograd/generated/Functions.h, 2.13: the nodes' classes.
 _NODE = re.compile(r"\b(?:\w+Backward\d*|AccumulateGrad)\b")
@@ -44,42 +41,31 @@ _PYTORCH = re.compile(r"[/\\]torch[/\\]")
 _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
 
 
-def place_of(frames: Frames) -> str:
-    """The running autograd node, else the innermost line outside PyTorch: ``folder/file.py:12``."""
+def node_of(frames: Frames) -> str:
+    """The running node of autograd's; empty where none runs, or it calls a line of the user's."""
     for frame in frames:
         if _is_users(frame):
             break
         node = _NODE.search(str(frame["name"]))
         if node is not None:
             return node.group()
-    for frame in frames:
-        if _is_users(frame) and not is_compiled(str(frame["filename"])):
-            return f"{_short(str(frame['filename']))}:{frame['line']}"
-    return NOWHERE if frames else BACKWARD
+    return ""
 
 
 def is_workspace(frames: Frames) -> bool:
     """Whether a library or kernel allocated memory that is not a tensor's.
 
-    Histories with C++ stacks show it: tensors get theirs by ``at::detail::empty_generic`` and its kin. Those
-    of a snapshot that this package has written say so.
+    C++ stacks show it: tensors get theirs by ``at::detail::empty_generic`` and its kin.
     """
     allocating = False
     for frame in frames:
         if _is_users(frame):
             break
         name = str(frame["name"])
-        if name.endswith(" workspace"):
-            return True
         if allocating:
             return _OF_A_TENSOR.search(name) is None
         allocating = _ALLOCATE.search(name) is not None
     return False
-
-
-def is_node(place: str) -> bool:
-    """Whether a place is a node of autograd's."""
-    return _NODE.fullmatch(place) is not None
 
 
 def is_in_backward(frames: Frames) -> bool:
@@ -118,11 +104,7 @@ def _operators(frames: Frames) -> Iterator[str]:
     for frame in frames:
         if _is_users(frame):
             return
-        name = str(frame["name"])
-        if name.startswith("aten::"):
-            yield name.partition(" ")[0].removeprefix("aten::").replace(".", "_")
-            return
-        called = _operator_in(name)
+        called = _operator_in(str(frame["name"]))
         if called is not None:
             yield called
 
@@ -164,8 +146,3 @@ def _is_users(frame: Mapping[str, Any]) -> bool:
     """Whether a frame is the user's Python, or a library's: PyTorch's and ours lie between operators."""
     name = str(frame["filename"])
     return name.endswith(".py") and not _PYTORCH.search(name) and not _OTHERS.search(name)
-
-
-def _short(filename: str) -> str:
-    """The file and its folder; the rest of a path differs between machines."""
-    return "/".join(re.split(r"[/\\]", filename)[-2:])

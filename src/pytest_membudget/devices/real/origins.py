@@ -85,7 +85,7 @@ class Origins:
 
 
 def operator_name(called: str) -> str:
-    """The name of ``called``, as ``histories.places.operator_of`` gives it; itself where it is unknown."""
+    """The name of ``called``, as ``operator_of`` gives it; itself where it is unknown."""
     return _names().get(called, called)
 
 

@@ -9,7 +9,7 @@ import _pytest.python
 
 from ...allocator.history import Frames
 from ...tracking.ledger import Ledger
-from ...tracking.places import BACKWARD, is_node, is_workspace, place_of
+from ...tracking.places import BACKWARD, is_workspace, node_of
 from ...tracking.record import Record
 from ...tracking.running_code.source import SourceFinder, is_compiled, is_own
 from .origins import requesting_function, stack_key
@@ -130,11 +130,8 @@ def _heads(frames: Frames) -> list[Mapping[str, Any]]:
     if not frames:
         return []
     operator = requesting_function(frames)
-    names = [f"{operator} workspace" if is_workspace(frames) else operator]
-    place = place_of(frames)
-    if is_node(place):
-        names.append(place)
-    return [_named_frame(name) for name in names]
+    names = (f"{operator} workspace" if is_workspace(frames) else operator, node_of(frames))
+    return [_named_frame(name) for name in names if name]
 
 
 @functools.cache
