@@ -163,21 +163,12 @@ class StandInDevice(RecordedDevice):
         return self._values.following.reads.last_line
 
     def _begin_ranks(self, rank: int, world_size: int, received: str) -> None:
-        from .ranks.numbers import RankNumbers
         from .ranks.ranks import StandInRanks
 
         self._rank = rank
-        observer = self._run.observer
-        numbers = RankNumbers(self._values.following)
+        run, values = self._run, self._values
         self._ranks = StandInRanks(
-            rank,
-            world_size,
-            self._run.source,
-            observer.note_collective,
-            numbers,
-            received,
-            observer.see_gradient,
-            self._values.quiet,
+            rank, world_size, received, run.source, run.observer, values.following, values.quiet
         )
         self._ranks.begin()
 

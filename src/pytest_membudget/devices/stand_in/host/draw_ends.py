@@ -38,13 +38,9 @@ class DrawEnds:
         self._asked = Counter[tuple[str, int]]()
         self._seeded: set[str] = set()
         self._torch_seed = 0
-        self._is_installed = False
 
     def install(self) -> None:
         """Follow the functions of ``random``, and of NumPy where it is there, for the rest of the process."""
-        if self._is_installed:
-            return
-        self._is_installed = True
         self._follow(random, "random", _OF_PYTHON)
         if (numpy := sys.modules.get("numpy")) is not None:
             self._follow(numpy.random, "numpy", _OF_NUMPY)

@@ -112,16 +112,8 @@ class Fills:
 
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements are all that lies between its first byte and its last."""
-    if tensor.layout is not torch.strided:
-        return False
-    if tensor.is_contiguous():
-        return True
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
+    is_strided = tensor.layout is torch.strided
+    return is_strided and bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
 
 
 def _on_host(value: object) -> bool:

@@ -32,8 +32,7 @@ _SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar, torch
 class HollowTensors:
     """The operators of host tensors, replaced for the rest of the process by ``install``.
 
-    A process that has no hollow tensor computes as always. Raises ``UsageMistake`` in a process that was
-    started without the stand-in's library.
+    A process that has no hollow tensor computes as always.
     """
 
     def __init__(self, following: Following, source: SourceFinder, computed: Computed) -> None:

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import torch
 
-from ....errors import UsageMistake
-
 _Birth: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 #: Events that are taken out at a time.
 _TAKEN: Final = 256
@@ -62,16 +60,10 @@ class _RawEvent(ctypes.Structure):
 
 
 class HostMemory:
-    """What the preloaded library knows of tensors' host memory, and what it can be asked to do.
-
-    Raises ``UsageMistake`` in a process that was started without it.
-    """
+    """What the preloaded library knows of tensors' host memory, and what it can be asked to do."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL(None)
-        if not hasattr(library, "stand_in_host_record"):
-            raise UsageMistake("this process was started without the stand-in's library")
-        self._library: Final = library
+        library = self._library = ctypes.CDLL(None)
         for name, arguments, result in _FUNCTIONS:
             function = getattr(library, name)
             function.argtypes, function.restype = arguments, result

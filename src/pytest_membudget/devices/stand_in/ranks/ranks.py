@@ -9,8 +9,10 @@ from ....caveats import Caveat
 from ....results.answer import BUCKETS, Exchange, OtherRanks
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
-from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
+from ...real.collectives import Quiet, install_gathered
+from ...real.observer import RunObserver
 from ...torch_parts import check_parts
+from ..values.following import Following
 from .broadcasts import Broadcasts
 from .collectives import Collectives
 from .distributed_checkpoints import install_checkpoints
@@ -32,27 +34,25 @@ class StandInRanks:
         self,
         rank: int,
         world_size: int,
+        received: str,
         source: SourceFinder,
-        note_collective: NoteCollective,
-        numbers: RankNumbers,
-        received: str = "",
-        see_gradient: SeeGradient = lambda parameter, gradient: None,
-        quiet: Quiet = lambda function: function,
+        observer: RunObserver,
+        following: Following,
+        quiet: Quiet,
     ) -> None:
-        """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
+        """``received``: the broadcasts of ranks that ran before, as JSON by rank.
 
-        ``received``: the broadcasts of ranks that ran before, as JSON by rank. ``numbers``: known
-        values of tensors. ``see_gradient`` is called with gradients of parameters that are in no module.
-        ``quiet`` makes of a function one whose kernels nobody follows.
+        ``observer``: of the run; ``following``: of values on the cards. ``quiet`` makes of a function one
+        whose kernels nobody follows.
         """
+        numbers = RankNumbers(following)
         self.place = place_of(rank, world_size, os.environ)
         self._identical_ranks = IdenticalRanks(self.place, source)
         self._broadcasts = Broadcasts(numbers, rank, received, source)
-        self._note_collective = note_collective
-        self._see_gradient = see_gradient
+        self._observer = observer
         self._process_groups = ProcessGroups(self.place)
         self._reducers = Reducers()
-        self._collectives = Collectives(source, note_collective, numbers, self._broadcasts, quiet)
+        self._collectives = Collectives(source, observer.note_collective, numbers, self._broadcasts, quiet)
 
     @property
     def groups(self) -> Mapping[str, Group]:
@@ -68,7 +68,7 @@ class StandInRanks:
         set_variables(self.place, os.environ)
         torch.cuda.set_device(self.place.local_rank)
         self._collectives.install()
-        install_gathered(self._note_collective, self._see_gradient)
+        install_gathered(self._observer.note_collective, self._observer.see_gradient)
         self._reducers.install()
         install_objects(self._broadcasts)
         after_import("torch.distributed.checkpoint.utils", install_checkpoints)
