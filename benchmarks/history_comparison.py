@@ -9,7 +9,9 @@ from itertools import accumulate
 from typing import Final
 
 from pytest_membudget.allocator.history import ACTIVE_ALLOCATED, DeviceHistory, Frames
-from pytest_membudget.tracking.places import BACKWARD, is_node, operator_of, place_of
+from pytest_membudget.tracking.places import BACKWARD
+
+from .history_places import is_node, operator_of, place_of
 
 #: What actions add to the memory that is requested and to what is reserved.
 _REQUESTED: Final = {"alloc": 1, "free_requested": -1}

@@ -44,7 +44,7 @@ _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|run
 def node_of(frames: Frames) -> str:
     """The running node of autograd's; empty where none runs, or it calls a line of the user's."""
     for frame in frames:
-        if _is_users(frame):
+        if is_users(frame):
             break
         node = _NODE.search(str(frame["name"]))
         if node is not None:
@@ -59,7 +59,7 @@ def is_workspace(frames: Frames) -> bool:
     """
     allocating = False
     for frame in frames:
-        if _is_users(frame):
+        if is_users(frame):
             break
         name = str(frame["name"])
         if allocating:
@@ -96,13 +96,13 @@ def copied_for(frames: Frames) -> str:
 
 def call_of(frames: Frames) -> tuple[object, ...]:
     """What is the same of allocations in one call of an operator: the user's frames, and the outermost."""
-    return (*(id(frame) for frame in frames if _is_users(frame)), *list(_operators(frames))[-1:])
+    return (*(id(frame) for frame in frames if is_users(frame)), *list(_operators(frames))[-1:])
 
 
 def _operators(frames: Frames) -> Iterator[str]:
     """The running operators, as ``add_Tensor``, the innermost first."""
     for frame in frames:
-        if _is_users(frame):
+        if is_users(frame):
             return
         called = _operator_in(str(frame["name"]))
         if called is not None:
@@ -142,7 +142,7 @@ def _without_signature(name: str) -> str:
     return name.replace("(anonymous namespace)::", "").partition("(")[0].rpartition(" ")[2]
 
 
-def _is_users(frame: Mapping[str, Any]) -> bool:
+def is_users(frame: Mapping[str, Any]) -> bool:
     """Whether a frame is the user's Python, or a library's: PyTorch's and ours lie between operators."""
     name = str(frame["filename"])
     return name.endswith(".py") and not _PYTORCH.search(name) and not _OTHERS.search(name)
