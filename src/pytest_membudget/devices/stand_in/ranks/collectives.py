@@ -5,6 +5,7 @@ that a report lists reads of them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -66,33 +67,27 @@ class Collectives:
         note_tensors(self._note, args, frame, self._source)
         if operator in _KEEPING or not any(map(self._numbers.knows, tensors)):
             return []
-        with _Aside():
+        with _aside():
             return _identical_results(self._numbers, func, args, group.size())
 
     def _after(self, operator: str, args: Sequence[Any], known: Sequence[Any]) -> None:
         self._numbers.forget_draws()
         if operator == "broadcast_":
-            with _Aside():
+            with _aside():
                 self._broadcasts.tensors(dist.ProcessGroup.unbox(args[1]), args[2], args[0])
         elif operator not in _KEEPING:
-            with _Aside():
+            with _aside():
                 _note_results(self._numbers, tensors_in(args[:1]), known)
                 if operator == "alltoall_base_" and len({*args[3], *args[4]}) < 2:
                     group = dist.ProcessGroup.unbox(args[2])
                     self._numbers.exchange(args[1], args[0], group.rank(), group.size())
 
 
-class _Aside:
-    """A context for computations outside the run: the user's modes do not see them, no graph is kept."""
-
-    def __enter__(self) -> None:
-        self._guards: list[Any] = [torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd()]
-        for guard in self._guards:
-            guard.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        for guard in reversed(self._guards):
-            guard.__exit__(*error)
+@contextmanager
+def _aside() -> Iterator[None]:
+    """For computations outside the run: the user's modes do not see them, no graph is kept."""
+    with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd():
+        yield
 
 
 def _is_group(one: Any) -> bool:
