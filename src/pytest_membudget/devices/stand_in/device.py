@@ -22,7 +22,7 @@ from ..real.device import RecordedDevice, allocators_peaks
 from ..real.observer import allocated_bytes
 from ..real.origins import operator_name
 from .after_fork import allow_cuda_after_fork
-from .engine_threads import EngineThreads
+from .engine_threads import wait_for_engine
 from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.draw_ends import DRAW_ENDS
 from .host.draws import HostDraws
@@ -70,7 +70,7 @@ class StandInDevice(RecordedDevice):
         following, observer = self._values.following, self._run.observer
         self._hollow = HollowTensors(following, self._run.source, observer.roles.computed)
         self._host = HostRun(following, observer)
-        observer.backward_ended = EngineThreads().wait
+        observer.backward_ended = wait_for_engine
         self._draws = HostDraws()
         self._garbage = Garbage(lambda: allocated_bytes() + following.host.held_bytes())
         self._limited = False

@@ -8,6 +8,7 @@ in each run.
 import os
 import time
 from contextlib import suppress
+from functools import cache
 from typing import Final
 
 #: What the engine calls its threads (torch/csrc/autograd/engine.cpp, 2.11 to 2.15).
@@ -18,27 +19,21 @@ _PAUSE: Final = 1e-4
 _MOST: Final = 100
 
 
-class EngineThreads:
-    """The engine's threads of this process."""
+def wait_for_engine() -> None:
+    """Wait until none of the engine's threads runs, or is about to."""
+    for _ in range(_MOST):
+        time.sleep(_PAUSE)  # who waits for the lock has it then
+        if not any(_is_running(thread) for thread in os.listdir(_TASKS) if _is_engines(thread)):
+            return
 
-    def __init__(self) -> None:
-        #: by the kernel's number of each thread, whether it is one
-        self._known: dict[str, bool] = {}
 
-    def wait(self) -> None:
-        """Wait until none of them runs, or is about to."""
-        for _ in range(_MOST):
-            time.sleep(_PAUSE)  # who waits for the lock has it then
-            if not any(self._is_running(thread) for thread in os.listdir(_TASKS) if self._is_one(thread)):
-                return
+@cache
+def _is_engines(thread: str) -> bool:
+    return _read(thread, "comm").startswith(_NAME)
 
-    def _is_one(self, thread: str) -> bool:
-        if thread not in self._known:
-            self._known[thread] = _read(thread, "comm").startswith(_NAME)
-        return self._known[thread]
 
-    def _is_running(self, thread: str) -> bool:
-        return _read(thread, "stat").rpartition(") ")[2].startswith("R")
+def _is_running(thread: str) -> bool:
+    return _read(thread, "stat").rpartition(") ")[2].startswith("R")
 
 
 def _read(thread: str, name: str) -> str:

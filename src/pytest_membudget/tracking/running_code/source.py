@@ -90,10 +90,6 @@ class SourceFinder:
             frame = frame.f_back
         return Place(file, line, *((frame.f_code.co_filename, frame.f_lineno) if frame is not None else ()))
 
-    def found(self) -> set[str]:
-        """The files of the lines found so far."""
-        return {file for _, file in self._known.values() if file is not None}
-
     def shows(self, name: str) -> bool:
         """Whether the file of that name is the user's or that of a library they use."""
         if name.startswith(self._hidden) or is_compiled(name):

@@ -15,7 +15,7 @@ from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import SourceFinder
 from ...real.collectives import NoteCollective, Quiet, follow_collectives, note_tensors
 from .broadcasts import Broadcasts
-from .nccl_share import Groups
+from .nccl_share import Group, note_operator
 from .numbers import RankNumbers
 
 _c10d = torch.ops.c10d
@@ -41,7 +41,8 @@ class Collectives:
         quiet: Quiet,
     ) -> None:
         """``quiet``: what a collective copies on its way is not followed, only what it gives."""
-        self.groups = Groups()
+        #: the process groups that have communicated on cards, by name
+        self.groups: dict[str, Group] = {}
         self._source = source
         self._note = note_collective
         self._numbers = numbers
@@ -63,7 +64,8 @@ class Collectives:
         place = next(place for place, one in enumerate(args) if _is_group(one))
         group = dist.ProcessGroup.unbox(args[place])
         if any(tensor.is_cuda for tensor in tensors):
-            self.groups.note_operator(group, operator, args[place + 1] if place + 1 < len(args) else None)
+            peer = args[place + 1] if place + 1 < len(args) else None
+            note_operator(self.groups, group, operator, peer)
         note_tensors(self._note, args, frame, self._source)
         if operator in _KEEPING or not any(map(self._numbers.knows, tensors)):
             return []

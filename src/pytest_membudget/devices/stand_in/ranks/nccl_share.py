@@ -19,19 +19,16 @@ class Group:
     peers: set[int] = field(default_factory=set)
 
 
-class Groups:
-    """The process groups of a run that have communicated, by name."""
+def note_operator(groups: dict[str, Group], group: Any, operator: str, peer: Any) -> None:
+    """``group`` of ``groups``, by name, has run ``operator`` of ``c10d``.
 
-    def __init__(self) -> None:
-        self.seen: dict[str, Group] = {}
-
-    def note_operator(self, group: Any, operator: str, peer: Any) -> None:
-        """``group`` has run ``operator`` of ``c10d``; ``peer`` is the argument behind the group."""
-        seen = self.seen.setdefault(group.group_name, Group(group.size()))
-        if operator in ("send", "recv_"):
-            seen.peers.add(int(peer))
-        elif operator.startswith("alltoall"):
-            seen.peers.update(set(range(group.size())) - {group.rank()})
+    ``peer`` is the argument behind the group.
+    """
+    seen = groups.setdefault(group.group_name, Group(group.size()))
+    if operator in ("send", "recv_"):
+        seen.peers.add(int(peer))
+    elif operator.startswith("alltoall"):
+        seen.peers.update(set(range(group.size())) - {group.rank()})
 
 
 class NcclShare(NamedTuple):

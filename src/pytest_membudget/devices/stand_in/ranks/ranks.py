@@ -57,7 +57,7 @@ class StandInRanks:
     @property
     def groups(self) -> Mapping[str, Group]:
         """The process groups that have communicated on cards, for ``nccl_share``."""
-        return self._collectives.groups.seen
+        return self._collectives.groups
 
     def begin(self) -> None:
         """From here on the process is the rank, for good: with its GPU, in a process group of all ranks.
