@@ -9,10 +9,10 @@ import pytest
 from benchmarks import accuracy, capture
 from benchmarks.captured import content_of, folder_of, history_path, read_captured
 from benchmarks.compact_history import compact, load_history, read_snapshot
+from benchmarks.history_places import operator_of, place_of
 from benchmarks.step_processes import Run, step_environment
 from benchmarks.steps.registry import STEPS
 from benchmarks.steps.step import Step
-from pytest_membudget.tracking.places import operator_of, place_of
 from pytest_membudget.worker.client.order import SYMBOLS
 from tests.allocator.played import play
 from tests.warm_python import WarmPython

@@ -141,7 +141,10 @@ def test_what_a_function_makes_where_autograd_records_it_is_no_input():
 
 def test_what_is_made_between_a_backward_and_the_step_is_for_the_step():
     states = [OUTSIDE, INSIDE, BACKWARD, OUTSIDE, OPTIMIZER, OUTSIDE]
-    factory = [{"filename": "??", "line": 0, "name": "aten::randn"}, *LINE]
+    factory = [
+        {"filename": "??", "line": 0, "name": "at::_ops::randn::call()"},
+        *LINE,
+    ]
     events = [*born(1, 3), *born(2, 3, frames=factory), *born(3, 5)]
 
     made = ledger(events, states, [seen(5, Ledger.mark)])
@@ -196,7 +199,10 @@ def test_what_a_hook_allocates_before_a_backward_is_entered_is_of_that_backward(
 @pytest.mark.parametrize("text", ["", "epoch 7"])
 def test_what_a_thread_takes_without_a_state_is_of_no_module(text):
     """A loader's thread copies a batch while a module runs in another."""
-    frames = [{"filename": "??", "line": 0, "name": "aten::randn"}, *LINE]
+    frames = [
+        {"filename": "??", "line": 0, "name": "at::_ops::randn::call()"},
+        *LINE,
+    ]
     made = ledger([*born(1, 1), *born(2, text, frames=frames)], [OUTSIDE, INSIDE])
 
     assert made.live[2 * 1024 * MIB].module is None
@@ -204,7 +210,8 @@ def test_what_a_thread_takes_without_a_state_is_of_no_module(text):
 
 
 def test_memory_that_is_no_tensors_is_a_workspace():
-    frames = [{"filename": "??", "line": 0, "name": "aten::mm workspace"}, *LINE]
+    stack = ("CachingAllocator::allocate()", "at::cuda::getNewWorkspace()", "at::_ops::mm::call()")
+    frames = [*({"filename": "??", "line": 0, "name": name} for name in stack), *LINE]
 
     assert component_at(ledger(born(1, 0, frames=frames), [OUTSIDE]), 1) == components.WORKSPACES
 

@@ -63,9 +63,3 @@ def test_a_card_has_its_own_capacity_or_none():
     assert limited.count(f"capacity_bytes={gpu.total_bytes - gpu.context_bytes}") == 2
     assert f"total_bytes={gpu.total_bytes};" in unlimited
     assert f"capacity_bytes={16 * 2**40}" in unlimited
-
-
-def test_a_build_without_cuda_links_none_of_its_libraries():
-    build = TorchBuild(Path("/torch"), "2.13.0+cpu")
-
-    assert made({}, torch=build)["LD_PRELOAD"].endswith("libnvidia-ml.so.1")

@@ -12,7 +12,7 @@ from ...units import GIB, KIB
 from ..torch_build.build import TorchBuild, environments_torch
 from .building import NAMED, Built
 from .card_figures import limits_of, peers_of
-from .linked.libraries import NOTHING_LINKED, linked_libraries
+from .linked.libraries import linked_libraries
 from .nvidia_smi import FOLDER
 
 CARDS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CARDS"
@@ -71,9 +71,8 @@ def stand_in_environment(
     ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast. Raises
     ``CannotBuild``.
     """
-    linked = (
-        linked_libraries(torch.folder / "torch", built, base) if torch.cuda is not None else NOTHING_LINKED
-    )
+    assert torch.cuda is not None  # workers import no other build
+    linked = linked_libraries(torch.folder / "torch", built, base)
     # the driver's that was written comes before the one that has no functions to refuse
     libraries = [str(built.library), *map(str, linked.paths), *(str(built.folder / name) for name in NAMED)]
     environment = {
@@ -90,6 +89,7 @@ def stand_in_environment(
         THREADS_VARIABLE: base.get(THREADS_VARIABLE, "1"),
         # C++ functions have the names that native/addresses.c finds; else torch reads all for each test
         "TORCH_SYMBOLIZE_MODE": base.get("TORCH_SYMBOLIZE_MODE", "dladdr"),
+        CUDA_VARIABLE: str(_as_number(torch.cuda)),
         CUBLAS_VARIABLE: str(linked.releases.cublas),
         NCCL_VARIABLE: str(linked.releases.nccl),
         CUDNN_VARIABLE: str(linked.releases.cudnn),
@@ -98,8 +98,6 @@ def stand_in_environment(
         environment[INDUCTOR_VARIABLE] = str(Path(scratch, "inductor"))
     # what hides the machine's own cards would hide these from torch, which reads it by itself
     environment.pop("CUDA_VISIBLE_DEVICES", None)
-    if torch.cuda is not None:
-        environment[CUDA_VARIABLE] = str(_as_number(torch.cuda))
     if torch != environments_torch():  # for the processes that a test starts
         path = [*map(str, torch.import_path), base.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))

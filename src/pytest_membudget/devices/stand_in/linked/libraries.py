@@ -36,9 +36,6 @@ class LinkedLibraries:
     releases: ReleaseNumbers
 
 
-NOTHING_LINKED: Final = LinkedLibraries((), ReleaseNumbers(0, 0, 0))
-
-
 @dataclass(frozen=True, slots=True)
 class _Torch:
     """What torch's libraries need of NVIDIA's."""
