@@ -16,7 +16,6 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_current_graph_task_id", "whether a backward is running"),
     ("torch._C", "_dispatch_get_all_op_names", "the names of operators"),
     ("torch._C", "_dispatch_get_registrations_for_dispatch_key", "PyTorch's own kernels, to be followed"),
-    ("torch._C", "_dispatch_has_kernel", "the operators of host tensors"),
     ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "the operators of host tensors"),
     ("torch._C", "_ForceDispatchKeyGuard", "numbers in the place of tensors"),
     ("torch._C", "_functorch.is_functorch_wrapped_tensor", "parameters inside torch.func"),

@@ -22,7 +22,7 @@ from .shapes import host_tensors, result_shapes
 from .unknown_sizes import UnknownSizes, is_sized_by_data
 
 #: Operators that change what a tensor's storage is.
-_EXEMPT: Final = frozenset(("_pin_memory", "is_set_to", "resize_", "resize_as_", "set_"))
+_EXEMPT: Final = frozenset(("is_set_to", "resize_", "set_"))
 _COPY: Final = torch.ops.aten.copy_.default
 #: Zeros times a number are zeros. Where C++ multiplies by one, as for optimizers' lists, ``mul_`` ends in
 #: ``mul.out`` of the number and the tensor, into the tensor (ATen/native/BinaryOps.cpp, 2.13).
@@ -49,10 +49,9 @@ class HollowTensors:
     def install(self) -> None:
         """Replace what fills, and all that computes: once for all forks of this process."""
         for name in NAMES:
-            if torch._C._dispatch_has_kernel(f"aten::{name}"):
-                operator = _operator(name)
-                fill = self._seen(operator, self._fills.replacement(name, host_kernel(name)))
-                self._replace(name, self._seen_by_host(operator, fill))
+            operator = _operator(name)
+            fill = self._seen(operator, self._fills.replacement(name, host_kernel(name)))
+            self._replace(name, self._seen_by_host(operator, fill))
         for name in computing_operators():
             operator, kernel = _operator(name), host_kernel(name)
             if name in READS:

@@ -23,27 +23,6 @@ Draw = Callable[[KnownValues, Sequence[Any], Mapping[str, Any], torch.Tensor], N
 _MOST_PERMUTED = 2**22
 
 
-def drawing_of(operator: Any) -> Draw | None:
-    """What to note of a call of ``operator``; None if it draws nothing, or nothing that is followed."""
-    has_low = "low" in operator._overloadname
-    draws: dict[Any, Draw] = {
-        aten.rand: _unit,
-        aten.rand_like: _unit,
-        aten.uniform_: _uniform,
-        aten.randint: _whole(0, 1) if has_low else _whole(None, 0),
-        aten.randint_like: _whole(1, 2) if has_low else _whole(None, 1),
-        aten.randperm: _permutation,
-        aten.multinomial: _sample,
-        aten.random_: _random,
-    }
-    return draws.get(operator.overloadpacket)
-
-
-def _unit(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
-    if result.numel() == 1:
-        known.note(result, VARIANT.draw_unit(), assumed=True)
-
-
 def _uniform(
     known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
 ) -> None:
@@ -51,17 +30,6 @@ def _uniform(
     high = args[2] if len(args) > 2 else 1.0
     if result.numel() == 1 and known.is_whole(result):
         known.note(result, low + (high - low) * VARIANT.draw_unit(), assumed=True)
-
-
-def _whole(low: int | None, high: int) -> Draw:
-    """A whole number from the argument at ``low`` on, or from 0, and below the one at ``high``."""
-
-    def draw(
-        known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
-    ) -> None:
-        _note_within(known, result, 0 if low is None else args[low], args[high])
-
-    return draw
 
 
 def _random(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
@@ -98,3 +66,17 @@ def _note_within(known: KnownValues, result: torch.Tensor, low: int, high: int |
     known.note(result, max(1, low) if high is None else VARIANT.draw_within(low, high), assumed=True)
     if high is not None and result.numel() > 1:
         known.note_span(result, high - low)
+
+
+#: By the operators that draw on a card: ``rand`` and ``randint`` fill an empty tensor by these.
+_DRAWS: Mapping[Any, Draw] = {
+    aten.uniform_: _uniform,
+    aten.random_: _random,
+    aten.randperm: _permutation,
+    aten.multinomial: _sample,
+}
+
+
+def drawing_of(operator: Any) -> Draw | None:
+    """What to note of a call of ``operator``; None if it draws nothing, or nothing that is followed."""
+    return _DRAWS.get(operator.overloadpacket)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from ...real.kernels import written_arguments
-from .card_storages import Scalar
 from .drawing import drawing_of
 from .known_values import KnownValues
 from .on_host import NotKnown, OnHost
@@ -20,39 +19,24 @@ aten = torch.ops.aten
 #: ``lesson(known, args, kwargs, result)`` notes what a call of one operator says about values.
 Lesson = Callable[[KnownValues, Sequence[Any], Mapping[str, Any], Any], None]
 
-#: Operators whose result has one value throughout, which this function gives for their arguments.
-_FILLED: dict[Any, Callable[[Sequence[Any]], Scalar]] = {
-    aten.zeros.default: lambda args: 0,
-    aten.zeros_like.default: lambda args: 0,
-    aten.new_zeros.default: lambda args: 0,
-    aten.ones.default: lambda args: 1,
-    aten.ones_like.default: lambda args: 1,
-    aten.new_ones.default: lambda args: 1,
-    aten.full.default: lambda args: args[1],
-    aten.full_like.default: lambda args: args[1],
-    aten.new_full.default: lambda args: args[2],
-    aten.scalar_tensor.default: lambda args: args[0],
-}
-
 #: Operators that overwrite their first argument whatever it held; where the value is in their arguments.
 _OVERWRITES = {aten.zero_.default: None, aten.fill_.Scalar: 1, aten.fill_.Tensor: 1, aten.copy_.default: 1}
 
 #: Those of them that need no other tensor.
 _FROM_NOTHING = frozenset({aten.zero_.default, aten.fill_.Scalar})
 
-#: Copies, and reductions that give a uniform tensor's own value; elementwise operators are tagged as such.
+#: Reductions that give a uniform tensor's own value; elementwise operators are tagged as such.
 _OF_ONE_ELEMENT = frozenset({
-    aten.clone.default, aten._to_copy.default, aten.mean.default, aten.mean.dim,
+    aten.mean.dim,
     aten.all.default, aten.all.dim, aten.all.dims, aten.any.default, aten.any.dim, aten.any.dims,
     aten.amax.default, aten.amin.default, aten.max.default, aten.min.default,
 })  # fmt: skip
-_SUMS = frozenset({aten.sum.default, aten.sum.dim_IntList})
+_SUM = aten.sum.dim_IntList
 
 #: What a healthy run gives where the values are unknown: a run whose values are not finite has no memory
 #: separate figure. ``x == x`` and ``abs(x) != inf`` are the two halves of ``torch.isfinite``.
 _HEALTHY: dict[Any, Callable[[Sequence[Any]], bool | None]] = {
     aten.isnan.default: lambda args: False,
-    aten.isinf.default: lambda args: False,
     aten.isposinf.default: lambda args: False,
     aten.isneginf.default: lambda args: False,
     aten.eq.Tensor: lambda args: True if args[0] is args[1] else None,
@@ -67,11 +51,9 @@ _DECIDES: dict[Any, bool] = {
     aten.bitwise_or.Tensor: True,
     aten.bitwise_or_.Tensor: True,
     aten.logical_or.default: True,
-    aten.logical_or_.default: True,
     aten.bitwise_and.Tensor: False,
     aten.bitwise_and_.Tensor: False,
     aten.logical_and.default: False,
-    aten.logical_and_.default: False,
 }
 
 #: Write to places that their indices say: to all, where those are a permutation.
@@ -89,24 +71,13 @@ _SHOWS_OTHER = "aten::set_"
 
 def lesson_of(operator: Any) -> Lesson | None:
     """What a call of ``operator`` says about values; None if nothing."""
-    if not isinstance(operator, torch._ops.OpOverload) or operator.is_view:
-        return None
     if operator.name().partition(".")[0] == _SHOWS_OTHER:
         return None
-    if operator in _FILLED:
-        return _fills(_FILLED[operator])
     draw = drawing_of(operator)
-    can_run = operator.namespace == "aten" and torch.Tag.nondeterministic_seeded not in operator.tags
+    can_run = torch.Tag.nondeterministic_seeded not in operator.tags
     if operator._schema.is_mutable:
         return _Writes(operator, can_run and not operator.name().startswith(_RESIZING), draw)
-    if not can_run or operator.name().startswith(("aten::empty", "aten::new_empty")):
-        return draw
-    return _Computes(operator)
-
-
-def _fills(value: Callable[[Sequence[Any]], Scalar]) -> Lesson:
-    """The lesson of an operator whose result has one value throughout."""
-    return lambda known, args, kwargs, result: known.note(result, value(args))
+    return _Computes(operator) if can_run else draw
 
 
 class _Writes:
@@ -180,9 +151,8 @@ class _Computes:
 
     def __init__(self, operator: Any) -> None:
         self._operator = operator
-        self._of_one = (
-            torch.Tag.pointwise in operator.tags or operator in _OF_ONE_ELEMENT or operator in _SUMS
-        )
+        is_pointwise = torch.Tag.pointwise in operator.tags
+        self._of_one = is_pointwise or operator in _OF_ONE_ELEMENT or operator is _SUM
         self._healthy = _HEALTHY.get(operator)
         self._decides = _DECIDES.get(operator)
         #: whether it says nothing where the first tensor among the arguments is unknown
@@ -232,7 +202,7 @@ class _Computes:
             value = host.run(self._operator, args, kwargs).item()
         except NotKnown:
             return False
-        if self._operator in _SUMS:
+        if self._operator is _SUM:
             value *= args[0].numel() // max(result.numel(), 1)
         known.note(result, value, assumed=host.assumed)
         return True

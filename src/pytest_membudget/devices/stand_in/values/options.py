@@ -17,7 +17,6 @@ _ALONG: Mapping[Any, tuple[int, int | None, int | None]] = {
     aten.min.dim: (1, None, 1),
     aten.argmax.default: (1, None, None),
     aten.argmin.default: (1, None, None),
-    aten.sort.default: (1, -1, 1),
     aten.sort.stable: (2, -1, 1),
     aten.kthvalue.default: (2, -1, 1),
     aten.median.dim: (1, None, 1),
@@ -27,7 +26,7 @@ _ALONG: Mapping[Any, tuple[int, int | None, int | None]] = {
 _BETWEEN: Mapping[Any, int] = {aten.searchsorted.Tensor: 0, aten.bucketize.Tensor: 1}
 
 #: Those that choose several in a row, of which no two are the same.
-ARE_DIFFERENT = frozenset({aten.topk.default, aten.sort.default, aten.sort.stable})
+ARE_DIFFERENT = frozenset({aten.topk.default, aten.sort.stable})
 
 #: Whether an operator gives such numbers.
 has_options: Callable[[Any], bool] = {*_ALONG, *_BETWEEN}.__contains__

@@ -25,19 +25,12 @@ aten = torch.ops.aten
 READS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.allclose.default})
 
 #: Operators that count a mask's trues: read, the count is that of the elements which the mask selects.
-_COUNTS_TRUES = frozenset({
-    aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default, aten.count_nonzero.dim_IntList,
-})  # fmt: skip
-_SUMS = frozenset({aten.sum.default, aten.sum.dim_IntList})
-
-_JOINS = frozenset({aten.cat.default, aten.stack.default})
+_COUNTS_TRUES = frozenset({aten.sum.dim_IntList, aten.count_nonzero.dim_IntList})
+_SUM = aten.sum.dim_IntList
+_JOIN = aten.cat.default
 
 #: Those, and what a count is after them still a count: the same one, or counts together.
-COUNTS = _COUNTS_TRUES | {
-    aten._to_copy.default, aten.clone.default, aten.copy_.default, aten.max.default, aten.amax.default,
-    *_JOINS,
-}  # fmt: skip
-
+COUNTS = _COUNTS_TRUES | {aten.copy_.default, aten.max.default, aten.amax.default, _JOIN}
 
 #: What asks how long kernels take.
 _CHOOSING = ("torch.", "triton.")
@@ -142,7 +135,7 @@ class Reads:
     def see_count(self, operator: Any, args: Sequence[Any], result: torch.Tensor) -> None:
         """``operator``, one of ``COUNTS``, ran: of a mask, of counts or of choices."""
         source = args[1] if operator is aten.copy_.default else args[0]
-        if operator in _JOINS:
+        if operator is _JOIN:
             options = [abs(self._options.number(one) or 0) for one in source]
             if all(options):
                 self._options.note(result, max(options, default=0))
@@ -152,7 +145,7 @@ class Reads:
                 with VARIANT.sizes_at(self._line()):
                     self._counts.note(result, trues(source.numel() // result.numel())[0])
             return
-        added = source.numel() // max(result.numel(), 1) if operator in _SUMS else 1
+        added = source.numel() // max(result.numel(), 1) if operator is _SUM else 1
         self._pass_on(self._counts, source, result, added)
         if operator not in _COUNTS_TRUES:
             self._pass_on(self._options, source, result, 1)
