@@ -17,7 +17,7 @@ from hatch_build import _platform_tag
 
 def test_the_tag_is_of_the_newest_symbol_of_glibc_that_a_library_needs():
     """Names of versions stand in the file as text: read here without the tables of the format."""
-    folder = built_libraries(os.environ).folder
+    folder = built_libraries(os.environ)
     libraries = [folder / name for name in (LIBRARY, *NAMED)]
     named = {int(minor) for path in libraries for minor in re.findall(rb"GLIBC_2\.(\d+)", path.read_bytes())}
 

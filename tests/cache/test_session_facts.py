@@ -17,7 +17,6 @@ from pytest_membudget.cache.states import States
 from pytest_membudget.comparison.base.foreign_imports import VARIABLE
 from pytest_membudget.comparison.base.invocation import Invocation
 from pytest_membudget.devices.choice import StandIn, find_stand_in
-from pytest_membudget.devices.stand_in.building import Built
 from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.gate import estimators
 from pytest_membudget.hardware.gpus import CUSTOM_GPUS
@@ -164,7 +163,7 @@ def test_custom_cards_count_by_the_variable_that_has_them(monkeypatch, pytestcon
 def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeypatch, pytestconfig, tmp_path):
     """The torch of workers may lie in a folder of its own, where cuDNN is put or replaced."""
     build = TorchBuild(tmp_path, "2.13.0+cu130", cuda="13.0")
-    stand_in = StandIn(Built(tmp_path), build)
+    stand_in = StandIn(tmp_path, build)
     monkeypatch.setattr(estimators, "find_stand_in", lambda: stand_in)
     caches = []
     cache_of = session_facts.cache_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.devices import choice
-from pytest_membudget.devices.stand_in.building import Built, CannotBuild
+from pytest_membudget.devices.stand_in.building import CannotBuild
 from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.errors import UsageMistake
 
@@ -34,16 +34,16 @@ def here(monkeypatch):
 
 
 def test_a_cuda_build_of_the_environment_is_named_once(here, tmp_path):
-    here(CUDA_BUILD, CUDA_BUILD, Built(tmp_path))
+    here(CUDA_BUILD, CUDA_BUILD, tmp_path)
 
     found = choice.find_stand_in()
 
-    assert (found.torch, found.libraries) == (CUDA_BUILD, Built(tmp_path))
+    assert (found.torch, found.libraries) == (CUDA_BUILD, tmp_path)
     assert found.header == "by the code of torch 2.13.0+cu130"
 
 
 def test_another_torch_than_the_environments_is_named_beside_it(here, tmp_path):
-    here(CPU_BUILD, CUDA_BUILD, Built(tmp_path))
+    here(CPU_BUILD, CUDA_BUILD, tmp_path)
 
     assert choice.find_stand_in().header == (
         "by the code of torch 2.13.0+cu130, next to the environment's 2.13.0+cpu"
@@ -64,7 +64,7 @@ UNREADABLE = "libtorch_cuda.so is no shared object"
     ],
 )
 def test_what_is_missing_is_reported(here, tmp_path, workers, libraries, linked, reason):
-    here(CPU_BUILD, workers, libraries or Built(tmp_path), linked)
+    here(CPU_BUILD, workers, libraries or tmp_path, linked)
 
     with pytest.raises(UsageMistake, match=reason):
         choice.find_stand_in()

@@ -7,9 +7,10 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from ..errors import UsageMistake
-from .stand_in.building import Built, CannotBuild, built_libraries
+from .stand_in.building import CannotBuild, built_libraries
 from .stand_in.linked.libraries import linked_libraries
 from .stand_in.machine_checks import why_it_cannot_run
 from .torch_build.build import TorchBuild, environments_torch
@@ -18,9 +19,9 @@ from .torch_build.installed import workers_torch
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """A CUDA build of torch, and the libraries in place of CUDA's."""
+    """A CUDA build of torch, and the folder of the libraries in place of CUDA's."""
 
-    libraries: Built
+    libraries: Path
     torch: TorchBuild
 
     @property

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from pytest_membudget.devices.stand_in.building import built_libraries
+from pytest_membudget.devices.stand_in.compiling import LIBRARY
 
 #: Prints what both find at addresses in a large library of torch's, and by how much ours is faster.
 COMPARING = """
@@ -60,7 +61,7 @@ print(*named, all_seconds / seconds)
 
 
 def test_they_are_the_c_librarys_and_local_ones_and_found_ten_times_as_fast():
-    library = built_libraries(os.environ).library
+    library = built_libraries(os.environ) / LIBRARY
     run = subprocess.run(
         [sys.executable, "-c", COMPARING],
         env={**os.environ, "LD_PRELOAD": str(library)},

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.devices.stand_in import building
-from pytest_membudget.devices.stand_in.building import Built, CannotBuild, built_libraries
+from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
 
 pytestmark = pytest.mark.slow
 
@@ -76,9 +76,9 @@ def test_the_libraries_are_built_once(environment):
     second = built_libraries(environment, say=said.append, prebuilt=NOWHERE)
 
     assert first == second
-    assert first.folder.parent == Path(environment["MEMBUDGET_CACHE_DIR"]) / "stand-in"
-    assert {path.name for path in first.folder.iterdir()} == LIBRARIES
-    assert [path.name for path in first.folder.parent.iterdir()] == [first.folder.name]
+    assert first.parent == Path(environment["MEMBUDGET_CACHE_DIR"]) / "stand-in"
+    assert {path.name for path in first.iterdir()} == LIBRARIES
+    assert [path.name for path in first.parent.iterdir()] == [first.name]
     assert len(said) == 1
     assert said[0].startswith("building the stand-in for CUDA with ")
 
@@ -88,7 +88,7 @@ def test_opening_the_drivers_library_finds_its_functions(stand_in_libraries):
     code = (
         "from ctypes import CDLL; print(CDLL('libcuda.so.1').cuInit(0), CDLL('libnvidia-ml.so.1').nvmlInit())"
     )
-    preloaded = " ".join(str(stand_in_libraries.folder / name) for name in sorted(LIBRARIES))
+    preloaded = " ".join(str(stand_in_libraries / name) for name in sorted(LIBRARIES))
 
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -106,7 +106,7 @@ def test_processes_that_build_at_once_get_the_same(environment, quick_compiler, 
 
     with ThreadPoolExecutor(8) as pool:
         found = {pool.submit(built_libraries, environment, prebuilt=NOWHERE) for _ in range(8)}
-        folders = {future.result().folder for future in found}
+        folders = {future.result() for future in found}
 
     assert len(folders) == 1
     assert {path.name for path in folders.pop().iterdir()} == LIBRARIES
@@ -118,9 +118,9 @@ def test_another_compiler_or_source_builds_again(environment, quick_compiler, tm
     first = built_libraries(environment, prebuilt=NOWHERE)
     assert calls(tmp_path) == 3  # one for each library
 
-    (first.folder / "libcuda.so.1").unlink()  # what was cut short is built again
+    (first / "libcuda.so.1").unlink()  # what was cut short is built again
     assert built_libraries(environment, prebuilt=NOWHERE) == first
-    assert {path.name for path in first.folder.iterdir()} == LIBRARIES
+    assert {path.name for path in first.iterdir()} == LIBRARIES
     assert calls(tmp_path) == 6
 
     quick_compiler.write_text(quick_compiler.read_text().replace("quick 1.0", "quick 1.1"))
@@ -133,7 +133,7 @@ def test_another_compiler_or_source_builds_again(environment, quick_compiler, tm
     monkeypatch.setattr(building, "SOURCES", other)
     third = built_libraries(environment, prebuilt=NOWHERE)
     assert calls(tmp_path) == 12
-    assert len({first.folder, second.folder, third.folder}) == 3
+    assert len({first, second, third}) == 3
 
 
 def test_a_home_that_cannot_be_written_is_left_for_a_temporary_folder(environment, quick_compiler, tmp_path):
@@ -143,7 +143,7 @@ def test_a_home_that_cannot_be_written_is_left_for_a_temporary_folder(environmen
     built = built_libraries(environment, prebuilt=NOWHERE)
 
     own = tmp_path / "temporary" / f"pytest-membudget-{os.getuid()}"
-    assert built.folder.parent == own
+    assert built.parent == own
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
 
 
@@ -163,7 +163,7 @@ def test_a_folder_that_ld_preload_cannot_name_is_left_out(environment, quick_com
     environment["MEMBUDGET_CACHE_DIR"] = str(tmp_path / f"my{sign}cache")
     environment["CC"] = str(quick_compiler)
 
-    assert (tmp_path / "temporary") in built_libraries(environment, prebuilt=NOWHERE).folder.parents
+    assert (tmp_path / "temporary") in built_libraries(environment, prebuilt=NOWHERE).parents
 
 
 def test_no_room_left_says_where(environment, tmp_path):
@@ -220,10 +220,10 @@ def test_where_nothing_can_be_built_the_reason_is_said(
 @needs_compiler
 def test_a_wheels_libraries_need_no_compiler(environment, stand_in_libraries, tmp_path):
     wheels = tmp_path / "built"
-    shutil.copytree(stand_in_libraries.folder, wheels)
+    shutil.copytree(stand_in_libraries, wheels)
     environment["PATH"] = "/nonexistent"
 
-    assert built_libraries(environment, prebuilt=wheels) == Built(wheels)
+    assert built_libraries(environment, prebuilt=wheels) == wheels
 
 
 def test_a_wheels_libraries_that_do_not_load_are_built_here(environment, quick_compiler, tmp_path):
@@ -233,4 +233,4 @@ def test_a_wheels_libraries_that_do_not_load_are_built_here(environment, quick_c
         (wheels / name).write_text("for another system")
     environment["CC"] = str(quick_compiler)
 
-    assert built_libraries(environment, prebuilt=wheels).folder != wheels
+    assert built_libraries(environment, prebuilt=wheels) != wheels

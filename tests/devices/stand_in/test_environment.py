@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.devices.stand_in import environment
-from pytest_membudget.devices.stand_in.building import Built
 from pytest_membudget.devices.stand_in.linked.libraries import LinkedLibraries
 from pytest_membudget.devices.stand_in.linked.release_numbers import ReleaseNumbers
 from pytest_membudget.devices.torch_build.build import TorchBuild
@@ -14,7 +13,7 @@ from pytest_membudget.hardware.gpus import find_gpu
 LINKED = LinkedLibraries(
     (Path("/linked/cublas.so.13"),), ReleaseNumbers(cublas=130101, nccl=22907, cudnn=92000)
 )
-BUILT = Built(Path("/libraries"))
+BUILT = Path("/libraries")
 OURS = (
     "/libraries/libmembudget_stand_in.so /linked/cublas.so.13"
     " /libraries/libcuda.so.1 /libraries/libnvidia-ml.so.1"

@@ -5,7 +5,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,22 +21,10 @@ from .compiling import (
 )
 from .keeping import CannotKeep, is_fit, kept_folder
 
-__all__ = ["LIBRARY", "NAMED", "Built", "CannotBuild", "built_libraries"]
+__all__ = ["LIBRARY", "NAMED", "CannotBuild", "built_libraries"]
 
 #: Where a wheel has them.
 PREBUILT: Final = Path(__file__).parent / "built"
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """Libraries that can be used."""
-
-    folder: Path
-
-    @property
-    def library(self) -> Path:
-        """The library that answers for all others."""
-        return self.folder / LIBRARY
 
 
 def built_libraries(
@@ -45,14 +32,14 @@ def built_libraries(
     *,
     say: Callable[[str], None] | None = None,
     prebuilt: Path = PREBUILT,
-) -> Built:
-    """The libraries, from the wheel or the cache, or built now.
+) -> Path:
+    """The folder of the libraries, from the wheel or the cache, or built now.
 
     ``say`` is given one line before a compiler is run. Raises ``CannotBuild``.
     """
     _check_machine()
     if _is_complete(prebuilt) and is_fit(prebuilt) and _loads(prebuilt):
-        return Built(prebuilt)
+        return prebuilt
     compiler = find_compiler(environment)
     key = _key(compiler)
 
@@ -62,7 +49,7 @@ def built_libraries(
         compile_libraries(compiler, folder)
 
     try:
-        return Built(kept_folder(environment, key, _is_complete, build))
+        return kept_folder(environment, key, _is_complete, build)
     except CannotKeep as error:
         raise CannotBuild(str(error)) from None
 

@@ -10,7 +10,7 @@ from ...cache.store import cache_folder
 from ...hardware.gpus import Gpu
 from ...units import GIB, KIB
 from ..torch_build.build import TorchBuild, environments_torch
-from .building import NAMED, Built
+from .building import LIBRARY, NAMED
 from .card_figures import limits_of, peers_of
 from .linked.libraries import linked_libraries
 from .nvidia_smi import FOLDER
@@ -57,7 +57,7 @@ def cards_text(gpu: Gpu, count: int = 1, *, unlimited: bool = False) -> str:
 
 
 def stand_in_environment(
-    built: Built,
+    built: Path,
     torch: TorchBuild,
     gpu: Gpu,
     count: int,
@@ -68,19 +68,19 @@ def stand_in_environment(
 ) -> dict[str, str]:
     """``base`` with what a process needs in which ``torch`` is to find ``count`` cards of this kind.
 
-    ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast. Raises
-    ``CannotBuild``.
+    ``built``: the folder of the stand-in's libraries. ``scratch``: one for what runs on cards are not to
+    find: here all kernels are equally fast. Raises ``CannotBuild``.
     """
     assert torch.cuda is not None  # workers import no other build
     linked = linked_libraries(torch.folder / "torch", built, base)
     # the driver's that was written comes before the one that has no functions to refuse
-    libraries = [str(built.library), *map(str, linked.paths), *(str(built.folder / name) for name in NAMED)]
+    libraries = [str(built / LIBRARY), *map(str, linked.paths), *(str(built / name) for name in NAMED)]
     environment = {
         **base,
         "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),
         CARDS_VARIABLE: cards_text(gpu, count, unlimited=unlimited),
         "PATH": os.pathsep.join(filter(None, [str(FOLDER), base.get("PATH", os.defpath)])),
-        "TRITON_LIBCUDA_PATH": str(built.folder),
+        "TRITON_LIBCUDA_PATH": str(built),
         # Triton's own compiler makes the same on all machines: kept, but apart, with what it links
         "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),
         # what NVRTC has compiled here is nothing: the user's cache of kernels is not to have it

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from pytest_membudget.devices.stand_in.compiling import LIBRARY
 from pytest_membudget.devices.stand_in.linked.elf_reader import defined_functions, read_shared_object
 from pytest_membudget.devices.stand_in.linked.elf_writer import written_library
 
@@ -134,9 +135,9 @@ print({printed})
 def test_a_function_refuses_by_name_and_others_are_found_in_the_stand_in(
     stand_in_libraries, tmp_path, printed, expected
 ):
-    path = write(tmp_path, platform.machine(), stand_in_libraries.library)
+    path = write(tmp_path, platform.machine(), stand_in_libraries / LIBRARY)
 
-    assert run(stand_in_libraries.library, CODE.format(path=str(path), printed=printed)) == expected
+    assert run(stand_in_libraries / LIBRARY, CODE.format(path=str(path), printed=printed)) == expected
 
 
 def test_a_library_that_its_instructions_cannot_reach_across_is_refused():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_membudget.devices.stand_in.compiling import LIBRARY
 from pytest_membudget.devices.stand_in.linked.elf_reader import defined_functions, needed_symbols
 from pytest_membudget.devices.stand_in.linked.libraries import linked_libraries
 
@@ -36,7 +37,7 @@ REFUSED = re.compile(
 @pytest.fixture(scope="module")
 def modelled(cuda_build):
     """The functions that the stand-in's library defines."""
-    return defined_functions(cuda_build.library)
+    return defined_functions(cuda_build / LIBRARY)
 
 
 @pytest.fixture(scope="module")

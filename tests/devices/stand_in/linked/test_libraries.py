@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild
+from pytest_membudget.devices.stand_in.compiling import LIBRARY
 from pytest_membudget.devices.stand_in.environment import CUDNN_VARIABLE, stand_in_environment
 from pytest_membudget.devices.stand_in.linked.elf_reader import (
     defined_functions,
@@ -66,7 +67,7 @@ def test_every_symbol_that_torch_needs_is_defined_by_the_stand_in_or_what_was_wr
 
     sonames = sonames_of(linked.paths)
     assert any(name.startswith("libcudnn.so.") for name in sonames)
-    defined = defined_functions(cuda_build.library).union(*map(defined_functions, linked.paths))
+    defined = defined_functions(cuda_build / LIBRARY).union(*map(defined_functions, linked.paths))
     needed = {
         symbol.name
         for path in (torch_alone / "lib").glob("*.so*")
@@ -81,7 +82,7 @@ def test_no_function_of_ours_is_refused_and_what_will_be_looked_up_is(cuda_build
     """Without cuLinkAddData no engine of cuDNN 9.26 that compiles at run time makes a plan."""
     linked = linked_libraries(torch_folder, cuda_build, environment)
 
-    own = defined_functions(cuda_build.library)
+    own = defined_functions(cuda_build / LIBRARY)
     refusing = set().union(*map(defined_functions, linked.paths)) - {"stand_in_linked"}
     assert not refusing & own
     assert {"cuFileRead", "nvshmem_malloc"} <= refusing

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ....errors import UsageMistake
-from ..building import Built, CannotBuild
+from ..building import LIBRARY, CannotBuild
 from ..keeping import CannotKeep, kept_folder
 from .elf_reader import NotSharedObject, defined_functions, needed_symbols, read_shared_object
 from .elf_writer import written_library
@@ -47,7 +47,7 @@ class _Torch:
     search_path: tuple[str, ...]
 
 
-def linked_libraries(torch: Path, built: Built, environment: Mapping[str, str]) -> LinkedLibraries:
+def linked_libraries(torch: Path, built: Path, environment: Mapping[str, str]) -> LinkedLibraries:
     """Those for the torch in the folder ``torch``, which has its ``lib``: from the cache, or written now.
 
     Raises ``CannotBuild``.
@@ -90,22 +90,23 @@ def _needs_of(folder: Path) -> _Torch:
     )
 
 
-def _key(torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built) -> str:
+def _key(torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Path) -> str:
     """Changes with all that the libraries are made of."""
     hashed = hashlib.sha256(platform.machine().encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         hashed.update(source.read_bytes())
     asking = [path for soname in LOOKED_UP for path in asking_files(soname, torch / "lib", installed)]
     for path in (
-        torch / "version.py", *needs.libraries, *installed.values(), *asking, built.library.resolve(),
+        torch / "version.py", *needs.libraries, *installed.values(), *asking, (built / LIBRARY).resolve(),
     ):  # fmt: skip
         status = path.stat()
         hashed.update(f"\n{path}:{status.st_size}:{status.st_mtime_ns}".encode())
     return hashed.hexdigest()[:24]
 
 
-def _write(folder: Path, torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built) -> None:
-    own = defined_functions(built.library)
+def _write(folder: Path, torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Path) -> None:
+    library = (built / LIBRARY).resolve()
+    own = defined_functions(library)
     refusing = _refused_names(needs, installed, own)
     for soname in LOOKED_UP:
         asked_for = looked_up_names(soname, asking_files(soname, torch / "lib", installed))
@@ -113,7 +114,7 @@ def _write(folder: Path, torch: Path, needs: _Torch, installed: Mapping[str, Pat
     written = [soname for soname in needs.sonames if not (_CUDNN.match(soname) and soname in installed)]
     for soname in written:
         content = written_library(
-            platform.machine(), soname, str(built.library.resolve()), needs.versions[soname], refusing[soname]
+            platform.machine(), soname, str(library), needs.versions[soname], refusing[soname]
         )
         (folder / _file_name(soname)).write_bytes(content)
     releases = release_numbers(torch, installed)

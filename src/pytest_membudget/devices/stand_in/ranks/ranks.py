@@ -1,7 +1,8 @@
 """StandInRanks: runs a test as one rank of many on the stand-in, with torch.distributed working."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -15,7 +16,6 @@ from ...torch_parts import check_parts
 from ..values.following import Following
 from .broadcasts import Broadcasts
 from .collectives import Collectives
-from .distributed_checkpoints import install_checkpoints
 from .identical_ranks import IdenticalRanks
 from .launching import place_of, set_variables
 from .nccl_share import Group
@@ -71,7 +71,7 @@ class StandInRanks:
         install_gathered(self._observer.note_collective, self._observer.see_gradient)
         self._reducers.install()
         install_objects(self._broadcasts)
-        after_import("torch.distributed.checkpoint.utils", install_checkpoints)
+        after_import("torch.distributed.checkpoint.utils", _install_checkpoints)
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)
         self._process_groups.begin()
@@ -99,3 +99,29 @@ class StandInRanks:
     def caveats(self, root: str) -> list[Caveat]:
         """What is taken for granted of values that other ranks have."""
         return self._broadcasts.caveats(root)
+
+
+def _install_checkpoints(utils: Any) -> None:
+    """Let no rank wait for a plan in ``utils``, the module ``torch.distributed.checkpoint.utils``.
+
+    Each plans for itself alone, as the others are not there. What all ranks have each of them writes: on a
+    card it is shared out, and each tensor is on the host once.
+    """
+    kind: Any = utils._DistWrapper
+
+    def checked(ranks: Any, step: str, function: Callable[[], Any]) -> Any:
+        try:
+            return function()
+        except BaseException as error:
+            raise utils.CheckpointException(step, {ranks.rank: utils._wrap_exception(error)}) from None
+
+    def reduce_scatter(ranks: Any, step: str, map_fun: Callable[[], Any], reduce_fun: Any) -> Any:
+        return checked(ranks, step, lambda: reduce_fun([map_fun()])[0])
+
+    def all_reduce(ranks: Any, step: str, map_fun: Callable[[], Any], reduce_fun: Any) -> Any:
+        return checked(ranks, step, lambda: reduce_fun([map_fun()]))
+
+    def broadcast(ranks: Any, step: str, map_fun: Callable[[], Any]) -> Any:
+        return checked(ranks, step, map_fun)
+
+    kind.reduce_scatter, kind.all_reduce, kind.broadcast = reduce_scatter, all_reduce, broadcast

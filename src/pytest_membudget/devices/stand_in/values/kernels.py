@@ -25,7 +25,6 @@ from .coalescing import COALESCE, coalescing
 from .counted_sizes import COUNTED
 from .following import Following
 from .foreign_launches import ForeignLaunches
-from .group_ends import group_ends
 from .number_searches import number_search
 from .plans import COMPOSITE, Plan, plan_of
 from .refusals import note_refusal
@@ -143,7 +142,7 @@ class Kernels:
         if operator is _EXPONENTIAL:
             return self._computing(operator, self._deciding(kernel, lambda *_: _LARGE_SCALE), plan)
         if operator is _GROUPED:
-            return self._computing(operator, self._deciding(kernel, group_ends), plan)
+            return self._computing(operator, self._deciding(kernel, _group_ends), plan)
         if operator is _CONVERGES:
             return self._computing(operator, self._expecting(kernel), plan)
         if name in _OF_LENGTHS:
@@ -360,6 +359,21 @@ def _of_nothing(answers: Answers, kernel: Kernel, args: Any, kwargs: Any) -> Any
         return kernel(*args, **kwargs)
     finally:
         answers.drop()
+
+
+def _group_ends(
+    first: torch.Tensor, second: torch.Tensor, offsets: torch.Tensor | None = None, *_: Any
+) -> float | torch.Tensor:
+    """``(groups,)`` on the host: where each of equal groups ends; 0 where the groups are a dimension.
+
+    The arguments are those of ``aten::_grouped_mm``: the groups are parts of the one dimension that is not of
+    both matrices, or of the one that is summed.
+    """
+    if offsets is None:
+        return 0
+    divided = second.shape[1] if first.dim() == 3 else first.shape[0 if second.dim() == 3 else 1]
+    groups = len(offsets)
+    return torch.tensor([(group + 1) * divided // groups for group in range(groups)], dtype=offsets.dtype)
 
 
 #: Nesting at which nothing is followed.
