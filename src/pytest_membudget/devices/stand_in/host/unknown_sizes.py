@@ -6,10 +6,9 @@ from typing import Any, Final
 import torch
 
 from ..values.following import Following
-from ..values.known_shapes import Shape, shape_rule_of
 from ..values.known_values import plausible
 from ..values.plans import plan_of
-from ..values.shape_bounds import without_bound
+from ..values.sized_by_data import Shape, sized_by_data, without_bound
 
 aten = torch.ops.aten
 
@@ -27,7 +26,7 @@ _INVERSE: Final = 1
 
 def is_sized_by_data(operator: Any) -> bool:
     """Whether the sizes of what ``operator`` gives depend on what its arguments hold."""
-    return operator in _WITHOUT_OUT or shape_rule_of(operator) is not None
+    return operator in _WITHOUT_OUT or sized_by_data(operator) is not None
 
 
 class UnknownSizes:

@@ -13,10 +13,10 @@ from .card_storages import CardStorages, Scalar
 from .drawn_shares import DRAW, DrawnShares
 from .followed_memory import FollowedMemory
 from .host_copies import HostCopies
-from .known_shapes import Shape
 from .known_values import KnownValues
 from .plans import Plan
 from .reads import Reads
+from .sized_by_data import Shape
 from .unknown_shapes import UnknownShapes
 
 
@@ -130,10 +130,10 @@ class Following:
 
     def shapes_of(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Shape] | None:
         """The shapes of what the operator of ``plan`` gives; None where they have no bound."""
-        if plan.shape_rule is None:
+        if plan.sized is None:
             return None
         with self.host.own(), torch._C.DisableTorchFunction():
-            return self.shapes.of(plan.operator, plan.shape_rule, args, kwargs)
+            return self.shapes.of(plan.sized, args, kwargs)
 
 
 def _is_mask(value: Any) -> bool:

@@ -22,13 +22,12 @@ from ...real.kernels import (
 )
 from .answers import Answers
 from .coalescing import COALESCE, coalescing
-from .counted_sizes import COUNTED
 from .following import Following
 from .foreign_launches import ForeignLaunches
 from .number_searches import number_search
 from .plans import COMPOSITE, Plan, plan_of
 from .refusals import note_refusal
-from .shape_bounds import without_bound
+from .sized_by_data import without_bound
 
 aten = torch.ops.aten
 
@@ -149,8 +148,8 @@ class Kernels:
             return self._taking_lengths(kernel)
         if plan.reads:
             return self._comparing(operator, original_kernel(name, operator))
-        if operator in COUNTED:
-            return self._sizing(operator, original_kernel(name, operator), plan)
+        if plan.sized is not None and plan.sized.copies is not None:
+            return self._sizing(operator, original_kernel(name, operator), plan, plan.sized.copies)
         return self._computing(operator, number_search(name) or kernel, plan)
 
     def _computing(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
@@ -314,10 +313,12 @@ class Kernels:
 
         return run
 
-    def _sizing(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
+    def _sizing(
+        self, operator: Any, kernel: Kernel, plan: Plan, copies: Callable[..., list[bytes]]
+    ) -> Kernel:
         """Whoever calls it, also another kernel: ``x[mask]`` calls ``nonzero``."""
         nesting, following, answers = self._nesting, self._following, self._answers
-        counted, launches = COUNTED[operator], self._launches
+        launches = self._launches
 
         def run(*args: Any, **kwargs: Any) -> Any:
             if nesting.depth >= _UNFOLLOWED or kwargs.get("output_size") is not None:
@@ -331,7 +332,7 @@ class Kernels:
                 shapes = following.shapes_of(plan, args, kwargs)
                 if shapes is None:
                     raise without_bound(operator)
-                for answer in counted(args, shapes):
+                for answer in copies(args, shapes):
                     answers.give(answer)
                 result = kernel(*args, **kwargs)
                 first = result[0] if isinstance(result, tuple) else result

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ...real.kernels import kernel_of
-from .shape_bounds import without_bound
+from .sized_by_data import without_bound
 from .unknown_shapes import UnknownShapes
 
 ONE_HOT = torch.ops.aten.one_hot.default

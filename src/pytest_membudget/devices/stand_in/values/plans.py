@@ -7,11 +7,11 @@ import torch
 
 from ...real.kernels import tensor_positions
 from .drawn_shares import is_of_draws
-from .known_shapes import shape_rule_of
 from .options import has_options
 from .out_lessons import lesson_with_out
 from .reads import COUNTS, READS
 from .routing import is_choice
+from .sized_by_data import sized_by_data
 
 aten = torch.ops.aten
 
@@ -24,7 +24,7 @@ class Plan:
 
     __slots__ = (
         "chooses", "counts", "has_options", "is_of_draws", "lesson", "needed", "operator", "reads",
-        "shape_rule", "tensor_positions",
+        "sized", "tensor_positions",
     )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
@@ -32,7 +32,7 @@ class Plan:
         self.operator, self.lesson = lesson_with_out(operator)
         self.tensor_positions = tensor_positions(operator)
         self.reads = operator in READS
-        self.shape_rule = shape_rule_of(self.operator)
+        self.sized = sized_by_data(self.operator)
         self.chooses = is_choice(self.operator)
         self.has_options = has_options(self.operator)
         self.counts = self.operator in COUNTS

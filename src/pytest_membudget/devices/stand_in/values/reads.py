@@ -15,7 +15,7 @@ from .card_storages import Scalar
 from .known_values import KnownValues, plausible
 from .on_host import NotKnown, OnHost
 from .options import ARE_DIFFERENT, choice_of, options_of
-from .shape_bounds import trues
+from .sized_by_data import trues
 from .supposed_values import SupposedValues
 from .variants import VARIANT, ended_text
 

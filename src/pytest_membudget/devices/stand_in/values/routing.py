@@ -12,7 +12,7 @@ import torch
 
 from ....assumptions import assumed
 from .options import choice_of, dimension_of, options_of
-from .shape_bounds import BY_ASSUME
+from .sized_by_data import BY_ASSUME
 from .variants import VARIANT
 
 aten = torch.ops.aten

@@ -14,10 +14,9 @@ from ....caveats import DRAWN, GIVEN, WORST_CASE, Cause, Caveat
 from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
-from .known_shapes import Rule, Shape
 from .known_values import KnownValues
 from .routing import Chosen
-from .shape_bounds import BY_ASSUME, bound_rule_of, trues
+from .sized_by_data import BY_ASSUME, Shape, SizedByData, trues
 from .supposed_values import Choice, SupposedValues
 from .variants import VARIANT, ended_text
 
@@ -40,32 +39,27 @@ class UnknownShapes:
         self._known = known
         self._lines: Counter[_Line] = Counter()
 
-    def of(
-        self, operator: Any, rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> list[Shape] | None:
-        """The shapes of what ``operator`` gives, by its ``rule`` where data is known; None if unbounded."""
+    def of(self, sized: SizedByData, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Shape] | None:
+        """The shapes of what an operator gives; None if unbounded."""
         given = [*tensors_in((*args, *kwargs.values()))]
         drawn = any(self._known.is_assumed(tensor) for tensor in given)
-        if not drawn and (shapes := rule(self._known, args, kwargs)) is not None:
+        if not drawn and (shapes := sized.known(self._known, args, kwargs)) is not None:
             return shapes
-        if self.supposed.concerns(given) and (shapes := rule(self.supposed, args, kwargs)) is not None:
+        if self.supposed.concerns(given) and (shapes := sized.known(self.supposed, args, kwargs)) is not None:
             self.supposed.use(given)
             return shapes
         # a draw that is taken to be one number throughout says nothing of how many there are of each
         if drawn and any(self._known.uniform(tensor) is None for tensor in given):
-            shapes = rule(self._known, args, kwargs)
+            shapes = sized.known(self._known, args, kwargs)
             if shapes is not None:
-                self._list(operator, "what its draws of random numbers are taken to give", DRAWN)
+                self._list(sized.operator, "what its draws of random numbers are taken to give", DRAWN)
                 return shapes
-        bound_rule = bound_rule_of(operator)
-        if bound_rule is None:
-            return None
         place = self._place()
         with VARIANT.sizes_at(f"{place.file}:{place.line}"):
-            bound = bound_rule(args, kwargs)
+            bound = sized.bound(args, kwargs)
         if bound is None:
             return None
-        self._list(operator, bound.taken)
+        self._list(sized.operator, bound.taken)
         return bound.shapes
 
     def lengths(self, shape: tuple[int, ...]) -> torch.Tensor:

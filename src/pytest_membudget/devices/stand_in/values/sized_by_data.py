@@ -1,6 +1,8 @@
-"""How large a result can be whose shape depends on data: what the test assumes, or the worst case.
+"""Operators whose results have sizes that depend on data.
 
-Sizes of unknown data: none is larger than these, unless the test assumes so.
+Of each: the sizes where the data is known, as of ``x[mask]`` for a mask made from shapes; else the largest,
+or what the test assumes; and what ATen's own code reads of the card to size its results, read in
+aten/src/ATen/native/cuda/{Nonzero,Unique,UniqueCub,SummaryOps}.cu and native/Repeat.h (2.15).
 """
 
 import math
@@ -12,7 +14,8 @@ import torch
 from ....assumptions import assumed
 from ....errors import NotAvailable
 from ...real.kernels import argument
-from .known_shapes import Shape
+from .known_values import KnownValues
+from .on_host import NotKnown, OnHost
 from .refusals import refusal
 from .variants import VARIANT
 
@@ -20,6 +23,18 @@ aten = torch.ops.aten
 
 #: The end of the text of what a test assumes, which no variant changes.
 BY_ASSUME: Final = ", by assume()"
+
+_INT_MAX: Final = 2**31 - 1
+#: Elements that are counted at once, of a tensor with more than fit an int.
+_CHUNK: Final = 2**30
+
+
+class Shape(NamedTuple):
+    """Sizes, strides in elements and type of a result; it lies where its operator's first argument does."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
 
 
 class Bound(NamedTuple):
@@ -29,27 +44,45 @@ class Bound(NamedTuple):
     taken: str
 
 
-#: ``rule(args, kwargs)``: the largest shapes of an operator's results, or assumed ones; None if unknown.
-BoundRule = Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]
+class SizedByData(NamedTuple):
+    """What there is to say of such an operator."""
+
+    operator: Any
+    #: of (args, kwargs): the largest shapes of the results, or assumed ones; None if unknown
+    bound: Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]
+    #: of (args, shapes): the answers to the copies that it makes, in their order; None if it makes none
+    copies: Callable[[Sequence[Any], Sequence[Shape]], list[bytes]] | None
+    #: of (known, args): the shapes of the results where enough is known; None if all arguments must be
+    by_count: Callable[[KnownValues, Sequence[Any]], list[Shape] | None] | None = None
+
+    def known(self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Shape] | None:
+        """The shapes of its results; None if they are not known."""
+        if self.by_count is not None:
+            return self.by_count(known, args)
+        try:
+            results = OnHost(known).run(self.operator, args, kwargs)
+        except NotKnown:
+            return None
+        return [
+            Shape(tuple(one.shape), one.stride(), one.dtype)
+            for one in (results if isinstance(results, tuple) else (results,))
+        ]
 
 
-def bound_rule_of(operator: Any) -> BoundRule | None:
-    """The rule for ``operator``; None if the shape of its result has no bound."""
-    return _BOUNDS.get(operator)
+def sized_by_data(operator: Any) -> SizedByData | None:
+    """What there is to say of ``operator``; None for any whose sizes follow from shapes."""
+    return _BY_OPERATOR.get(operator)
 
 
 def without_bound(operator: Any) -> NotAvailable:
     """The error to raise for a result of ``operator`` whose shape depends on unknown data."""
     what = f"the shape of what {operator} gives depends on data, and nobody knows what a kernel would compute"
-    return refusal(f"{what}. {_what_to_write(operator)}")
-
-
-def _what_to_write(operator: Any) -> str:
-    return _REMEDIES.get(
+    remedy = _REMEDIES.get(
         operator,
         "Give it a fixed shape where memory is budgeted: torch.where or a mask times the tensor, or the "
         "largest shape it may have.",
     )
+    return refusal(f"{what}. {remedy}")
 
 
 def trues(elements: int) -> tuple[int, str]:
@@ -59,8 +92,29 @@ def trues(elements: int) -> tuple[int, str]:
 
 def _nonzero(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     count, taken = trues(args[0].numel())
-    # transposed, as in known_shapes
-    return Bound([Shape((count, args[0].dim()), (1, count), torch.long)], taken)
+    return Bound(_places(args[0], count), taken)
+
+
+def _known_nonzero(known: KnownValues, args: Sequence[Any]) -> list[Shape] | None:
+    count = _count(known, args[0])
+    return None if count is None else _places(args[0], count)
+
+
+def _places(tensor: torch.Tensor, count: int) -> list[Shape]:
+    """``nonzero_cuda_out_impl`` (aten/src/ATen/native/cuda/Nonzero.cu, 2.13) fills a transposed tensor."""
+    return [Shape((count, tensor.dim()), (1, count), torch.long)]
+
+
+def _copies_of_nonzero(args: Sequence[Any], shapes: Sequence[Shape]) -> list[bytes]:
+    """An int for each chunk, in one copy: ``nonzero_cuda_out_impl``."""
+    count, elements = shapes[0].sizes[0], args[0].numel()
+    if elements < _INT_MAX:
+        return [_number(count)]
+    parts = []
+    for _ in range(-(-elements // _CHUNK)):
+        parts.append(min(count, _CHUNK).to_bytes(4, "little"))
+        count -= min(count, _CHUNK)
+    return [b"".join(parts)]
 
 
 def _masked_select(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
@@ -69,11 +123,37 @@ def _masked_select(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     return Bound([Shape((count,), (1,), args[0].dtype)], taken)
 
 
+def _known_masked_select(known: KnownValues, args: Sequence[Any]) -> list[Shape] | None:
+    values, mask = args[:2]
+    count = _count(known, mask)
+    if count is None:
+        return None
+    shape = torch.broadcast_shapes(values.shape, mask.shape)
+    # each element of the mask selects as many of the broadcast shape
+    selected = count * (math.prod(shape) // max(mask.numel(), 1))
+    return [Shape((selected,), (1,), values.dtype)]
+
+
+def _count(known: KnownValues, tensor: torch.Tensor) -> int | None:
+    value = known.uniform(tensor)
+    if value is not None:
+        return tensor.numel() if value else 0
+    values = known.of(tensor)
+    return None if values is None else int(torch.count_nonzero(values))
+
+
 def _unique(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     """``_unique2``: (self, sorted, return_inverse, return_counts); the others with other positions."""
     tensor = args[0]
     count, taken = _distinct(tensor.numel(), tensor.dtype)
     return Bound(_flat_results(tensor, count, args[2:3], args[3:4], kwargs), taken)
+
+
+def _copies_of_unique(args: Sequence[Any], shapes: Sequence[Shape]) -> list[bytes]:
+    """How many there are; of booleans, how many are true (``UniqueCub<bool>``)."""
+    if args[0].dtype is not torch.bool:
+        return _copied_length(args, shapes)
+    return [_number(1 if shapes[0].sizes[0] > 1 else 0)]
 
 
 def _unique_of_two(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
@@ -128,6 +208,10 @@ def _unique_dim(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     )
 
 
+def _copies_of_unique_dim(args: Sequence[Any], shapes: Sequence[Shape]) -> list[bytes]:
+    return [_number(shapes[0].sizes[args[1]])]
+
+
 def _bincount(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound | None:
     """(self, weights, minlength)."""
     weights, least = argument(args, kwargs, 1, "weights"), argument(args, kwargs, 2, "minlength", 0)
@@ -138,6 +222,12 @@ def _bincount(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound | None:
     count = max(least, bins or 0)
     dtype = torch.long if weights is None else _dtype_of_weighted(weights)
     return Bound([Shape((count,), (1,), dtype)], taken)
+
+
+def _copies_of_bincount(args: Sequence[Any], shapes: Sequence[Shape]) -> list[bytes]:
+    """The smallest number, which bytes are not asked for, and the largest: ``_bincount_cuda_template``."""
+    largest = _number(shapes[0].sizes[0] - 1)
+    return [largest] if args[0].dtype is torch.uint8 else [_number(0), largest]
 
 
 def _dtype_of_weighted(weights: torch.Tensor) -> torch.dtype:
@@ -152,6 +242,24 @@ def _repeat_interleave(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound 
         return None
     count = math.ceil(each * repeats.numel())
     return Bound([Shape((count,), (1,), repeats.dtype)], f"repeats of {each:g} each on average{BY_ASSUME}")
+
+
+def _copies_of_repeat_interleave(args: Sequence[Any], shapes: Sequence[Shape]) -> list[bytes]:
+    """The sum of the repeats, and whether none is negative."""
+    return [_number(shapes[0].sizes[0]), _number(1)]
+
+
+def _copied_length(args: Sequence[Any], shapes: Sequence[Shape]) -> list[bytes]:
+    return [_number(shapes[0].sizes[0])]
+
+
+def _number(value: int) -> bytes:
+    """Little-endian, so that the first bytes do for a smaller type."""
+    return value.to_bytes(8, "little")
+
+
+def _unbounded(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """No bound."""
 
 
 def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
@@ -189,13 +297,17 @@ _REMEDIES: Mapping[Any, str] = {
     ),
 }
 
-_BOUNDS: Mapping[Any, BoundRule] = {
-    aten.nonzero.default: _nonzero,
-    aten.masked_select.default: _masked_select,
-    aten._unique.default: _unique_of_two,
-    aten._unique2.default: _unique,
-    aten.unique_consecutive.default: _unique_consecutive,
-    aten.unique_dim.default: _unique_dim,
-    aten.bincount.default: _bincount,
-    aten.repeat_interleave.Tensor: _repeat_interleave,
+_BY_OPERATOR: Mapping[Any, SizedByData] = {
+    one.operator: one
+    for one in (
+        SizedByData(aten.nonzero.default, _nonzero, _copies_of_nonzero, _known_nonzero),
+        SizedByData(aten.masked_select.default, _masked_select, None, _known_masked_select),
+        SizedByData(aten._unique.default, _unique_of_two, _copies_of_unique),
+        SizedByData(aten._unique2.default, _unique, _copies_of_unique),
+        SizedByData(aten.unique_consecutive.default, _unique_consecutive, _copied_length),
+        SizedByData(aten.unique_dim.default, _unique_dim, _copies_of_unique_dim),
+        SizedByData(aten.unique_dim_consecutive.default, _unbounded, _copies_of_unique_dim),
+        SizedByData(aten.bincount.default, _bincount, _copies_of_bincount),
+        SizedByData(aten.repeat_interleave.Tensor, _repeat_interleave, _copies_of_repeat_interleave),
+    )
 }
