@@ -351,6 +351,20 @@ def test_what_differs_is_named_where_the_figure_does_not(name):
     assert caveat == Caveat(cause, f"{LOSS.text}; with other answers the figure is {expected}")
 
 
+@pytest.mark.parametrize("what", [None, LOSS])
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_so_is_what_garbage_holds_otherwise_also_where_another_run_takes_most(name, what):
+    parts, expected = OTHERWISE[name]
+    *others, kept = with_garbage(4, 4, 9, what=what)
+    kept = replace(kept, reports=(replace(kept.report, **parts),), allocations="garbage")
+    causes = {"held": HELD_DEPENDS, "host": HOST_DEPENDS, "reserved": METRIC_DEPENDS, "a little": COLLECTED}
+
+    report = ask_with_variants(Asked(*others, kept), REQUEST).report
+    assert report.peak_bytes // MIB == (9 if what else 4)
+    cause = causes.get(name, COMPONENT_DEPENDS)
+    assert Caveat(cause, f"{GARBAGE}; the figure is {expected}") in report.caveats
+
+
 def test_each_part_that_differs_counts_where_a_budget_limits_it():
     first = traced(4, LOSS)
     parts = {"held": HeldMemory(2 * MIB), "components": {"activations": 4 * MIB}}

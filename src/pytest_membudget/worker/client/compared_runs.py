@@ -107,7 +107,7 @@ class Compared:
         kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
         if self.most is self.left and self._is_worst:
             kept = [*(one for one in self.most.report.caveats if one.cause is WORST_CASE), *kept]
-        collected = [one for one in self.first.report.caveats if one.cause is COLLECTED]
+        collected = [one for one in self.first.report.caveats if one.text.startswith(GARBAGE)]
         yield from dict.fromkeys([*kept, *collected, *others])
 
     @property
@@ -240,19 +240,25 @@ class Compared:
             for own, pair in zip(found, pairs, strict=False)
         ]
 
-    def _depending(self, text: str) -> Iterator[Caveat]:
+    def of_garbage(self) -> Iterator[Caveat]:
+        """That the figure depends on when Python collects garbage, which the other run does not."""
+        yield from self._depending(GARBAGE, COLLECTED, "")
+
+    def _depending(
+        self, text: str, own: Cause = DEPENDS, when: str = "with other answers "
+    ) -> Iterator[Caveat]:
         """That the figure depends on ``text``; where it does not, which parts do: a budget may limit each."""
         most = self.first.peak_bytes
         # one that has raised is smaller as it ended sooner
         sizes = [one.peak_bytes for one in self._counted if one.has_figure or one.peak_bytes > most]
-        figure = f"{text}; with other answers the figure is {range_text(sizes)}"
+        figure = f"{text}; {when}the figure is {range_text(sizes)}"
         found: dict[Cause, str] = {}
         limited = _LIMITED | {one: METRIC_DEPENDS for one in METRICS if one != self._metric}
         for name, taken in self._differing().items() if len({*sizes}) == 1 else ():
-            cause = next((cause for begin, cause in limited.items() if name.startswith(begin)), DEPENDS)
+            cause = next((cause for begin, cause in limited.items() if name.startswith(begin)), own)
             found.setdefault(cause, f"{figure} too, but {name} {range_text(taken)}")
-        if DEPENDS in found or not found:
-            found = {DEPENDS: found.get(DEPENDS, figure + " too" * (len({*sizes}) == 1))}
+        if own in found or not found:
+            found = {own: found.get(own, figure + " too" * (len({*sizes}) == 1))}
         yield from (Caveat(cause, text) for cause, text in found.items())
 
     @property

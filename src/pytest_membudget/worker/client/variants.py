@@ -30,7 +30,7 @@ from ...results.answer import (
     Exchange,
     Request,
 )
-from .compared_runs import APART, OF_READS, OF_TWO_ENDS, Compared, first_line, most_of, parts_of, range_text
+from .compared_runs import APART, OF_READS, OF_TWO_ENDS, Compared, first_line, most_of, parts_of
 from .further_runs import Ask, FurtherRuns, not_counted
 
 #: Lines at which a test may raise by what is plausible before it comes to its end.
@@ -154,10 +154,10 @@ def _with_garbage(first: Answer, kept: Answer) -> Answer:
         return first
     most = most_of([first, kept])
     assert most.report is not None
-    figure = f"the figure is {range_text([first.peak_bytes, kept.peak_bytes])}"
-    if not kept.has_figure:
-        figure = f"where it does not, the test has no figure: {first_line(kept)}"
-    found = [*first.report.caveats, Caveat(COLLECTED, f"{GARBAGE}; {figure}"), *not_counted(most.report)]
+    lost = f"{GARBAGE}; where it does not, the test has no figure: {first_line(kept)}"
+    compared = Compared(first, [kept], None, None, None)
+    depending = compared.of_garbage() if kept.has_figure else [Caveat(COLLECTED, lost)]
+    found = [*first.report.caveats, *depending, *not_counted(most.report)]
     return _as_first(first, most, replace(most.report, caveats=tuple(dict.fromkeys(found))))
 
 
