@@ -1,7 +1,10 @@
 """A budget of growth that nothing was compared with, under ``--membudget-strict``."""
 
+from dataclasses import replace
+
 import pytest
 
+from pytest_membudget.caveats import DEPENDS, THREAD, Caveat
 from pytest_membudget.comparison.strictness import strictly
 from pytest_membudget.results.comparison import Comparison
 
@@ -33,3 +36,14 @@ def test_a_new_test_is_told_to_write_a_limit(row):
     result = strictly(row(2**30, budget={"max_growth": "1%", **CARD_ALONE}, comparison=NEW))
 
     assert "write gib=1 too" in result.details
+
+
+def test_what_has_one_remedy_has_it_once(row):
+    caveats = [Caveat(DEPENDS, "a line"), Caveat(THREAD, "a thread"), Caveat(DEPENDS, "another")]
+    result = row(2**30)
+    result = replace(result, estimates=(replace(result.estimates[0], caveats=tuple(caveats)),))
+
+    _, *lines, _ = strictly(result).details.splitlines()
+    assert lines == [
+        "  a line", "  another", f"    {DEPENDS.remedy}", "  a thread", f"    {THREAD.remedy}"
+    ]  # fmt: skip

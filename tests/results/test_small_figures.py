@@ -48,6 +48,7 @@ def test_an_optimizer_without_a_backward_gets_a_word():
 
     assert list(small_line(rows)) == ["an optimizer, and no backward ran, is it what you train?: t.py::b"]
     assert rows[1].mark == ""
+    assert list(small_line([replace(rows[1], raised=True)])) == []  # it ended before one could run
 
 
 def test_the_other_reports_say_so_at_the_test():

@@ -73,9 +73,12 @@ def strictly(result: TestResult) -> TestResult:
 
 def _details(found: list[tuple[str, str]]) -> Iterator[str]:
     yield "What was not checked, and what to do:"
+    by_remedy: dict[str, list[str]] = {}
     for text, remedy in found[:_MOST]:
-        yield f"  {text}"
-        yield f"    {remedy or 'run the test where it is known'}"
+        by_remedy.setdefault(remedy or "run the test where it is known", []).append(text)
+    for remedy, texts in by_remedy.items():
+        yield from (f"  {text}" for text in texts)
+        yield f"    {remedy}"
     if len(found) > _MOST:
         yield f"  and {len(found) - _MOST} more; report.json has them all"
     yield _LAST

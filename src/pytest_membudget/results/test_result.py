@@ -238,8 +238,8 @@ class TestResult(JsonObject):
 
     @property
     def is_untrained(self) -> bool:
-        """Whether it has an optimizer, and no backward ran."""
-        return any(caveat.cause is UNTRAINED for caveat in self.caveats)
+        """Whether it has an optimizer, and no backward ran; but not what raised before one could."""
+        return not self.raised and any(caveat.cause is UNTRAINED for caveat in self.caveats)
 
     @property
     def worst_estimate(self) -> MemoryReport | None:
