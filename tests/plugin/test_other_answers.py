@@ -251,6 +251,13 @@ BY_ONE = {
         "random.sample(range(100), 1) == [0]", "numpy.random.choice(2, p=[0.98, 0.02])",
         "numpy.random.choice(['a', 'b'], 1, p=[0.98, 0.02])[0] == 'b'", "numpy.random.binomial(1, 0.02)",
         "torch.empty(1).bernoulli_(0.02).item()", "torch.empty(1).uniform_(0, 1) > 0.98",
+        "torch.bernoulli(torch.full((3,), 0.02)).any()",
+        "99 in random.choices(range(100), k=2)", "99 in random.sample(range(100), 2)",
+        "'b' in random.sample(['a', 'b'], counts=[99, 1], k=2)",
+        "random.Random().random() < 0.02", "random.Random().choice(range(100)) == 99",
+        "numpy.random.default_rng().random() < 0.02", "numpy.random.default_rng().integers(100) == 99",
+        "numpy.random.default_rng().integers(0, 99, endpoint=True) == 99",
+        "numpy.random.default_rng().choice(100) == 99", "(numpy.random.default_rng().random(4) > 0.98).any()",
     ))
 } | {
     f"layers_dropped_at_once_by_{number}": (
@@ -289,6 +296,8 @@ AGREED = {
                 ("numpy.random.seed(2)", "numpy.random.rand()"),
                 ("torch.manual_seed(0)", "torch.rand(1)"),
                 ("torch.manual_seed(1)", "torch.rand(1)"),
+                ("generator = random.Random()\ngenerator.seed(1)", "generator.random()"),
+                ("random.random()\ngenerator = numpy.random.default_rng(1)", "generator.random()"),
                 (
                     "random.random()\ngenerator = torch.Generator().manual_seed(1)",
                     "torch.rand(1, generator=generator)",
@@ -317,6 +326,8 @@ AGREED = {
         "if random.random() < 0.5:\n    x = x.flip(0)\n"
         "first = random.randint(0, 4)\nx[:, first : first + 4].cuda()\nnn.Linear(8, 1).cuda()",
     ),
+    # to look at each takes an hour
+    "a_seed_of_many": (8, "take(8)\nrandom.randrange(2**40), random.choice(range(1, 2**40, 3))"),
     "a_row_of_bounds": (
         8,
         "low, high = numpy.random.uniform([0, 2], numpy.ones(2) * 3)\n"

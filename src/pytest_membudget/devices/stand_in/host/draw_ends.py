@@ -2,10 +2,12 @@
 
 What decides by one, as whether a layer is dropped, is so tried both ways: another seed may give the same
 count of layers. They are what functions of ``random`` and ``numpy.random`` and fills of one element of torch
-give, from generators that the test has not seeded; so are rows of few numbers between 0 and 1. What is made
-of many (a shuffle, weights, a distribution that rejects what it draws) has another seed alone.
+give, from generators that the test has not seeded; so are rows of few numbers between 0 and 1
+and few of a list. What is made of many (a shuffle, weights, a distribution that rejects what it draws) has
+another seed alone.
 """
 
+import functools
 import math
 import random
 import sys
@@ -44,6 +46,7 @@ class DrawEnds:
         self._follow(random, "random", _OF_PYTHON)
         if (numpy := sys.modules.get("numpy")) is not None:
             self._follow(numpy.random, "numpy", _OF_NUMPY)
+            self._follow_unseeded(numpy.random)
 
     def begin(self, end: int | None, torch_seed: int) -> None:
         """A test begins, and all generators were seeded: ``end`` 0 is the lower one, 1 the upper one."""
@@ -86,6 +89,33 @@ class DrawEnds:
             setattr(module, name, _Drawing(self, generator, getattr(module, name), ends_of))
         module.seed = _Seeding(self, generator, module.seed)
 
+    def _follow_unseeded(self, module: Any) -> None:
+        """NumPy's generators that are made without a seed."""
+        make = module.default_rng
+
+        class Unseeded(module.Generator):  # type: ignore[misc] # NumPy's own is written in C, and has no room
+            pass
+
+        @functools.wraps(make)
+        def default_rng(seed: Any = None) -> Any:
+            if seed is not None:
+                return make(seed)
+            return self.follow_own(Unseeded(make().bit_generator), _OF_NUMPY | _OF_GENERATOR)
+
+        module.default_rng = default_rng
+
+    def follow_own(self, generator: Any, ends: dict[str, Callable[..., Ends]] | None = None) -> Any:
+        """``generator``, which has no seed, with draws at their ends; Python's where no others are given."""
+        for name, ends_of in (ends or _OF_PYTHON).items():
+            if (method := getattr(generator, name, None)) is not None:
+                setattr(generator, name, _Drawing(self, "", method, ends_of))
+        return generator
+
+    def leave_own(self, generator: random.Random) -> None:
+        """It is given a seed: what it draws then is no question any more."""
+        for name in [name for name, one in vars(generator).items() if isinstance(one, _Drawing)]:
+            delattr(generator, name)
+
 
 class _Followed:
     """In place of a function, but none: Dynamo would go into it, and not take it for one of ``random``."""
@@ -111,7 +141,7 @@ class _Drawing(_Followed):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         drawn = self._function(*args, **kwargs)
-        shape = (len(drawn),) if self._ends_of is _of_list else getattr(drawn, "shape", ())
+        shape = (len(drawn),) if self._ends_of in _LISTS else getattr(drawn, "shape", ())
         if not _may_decide(shape, self._ends_of):
             return drawn
         return self._ends.of_call(
@@ -160,27 +190,44 @@ def _whole_below(low: Any, high: Any = None, *_more: Any, **_kwargs: Any) -> End
     return low, high - 1
 
 
+def _of_integers(
+    low: Any, high: Any = None, _size: Any = None, _dtype: Any = None, endpoint: bool = False, **_kwargs: Any
+) -> Ends:
+    least, most = _whole_below(low, high)
+    return least, most + endpoint
+
+
 def _numbers(*given: Any) -> list[Any]:
     """What is given for numbers, of which NumPy takes rows too."""
     return [one if isinstance(one, Real) else sys.modules["numpy"].asarray(one) for one in given]
 
 
 def _of_range(*args: Any, **kwargs: Any) -> Ends:
-    return _of_options(range(*args, *kwargs.values()))
+    options = range(*args, *kwargs.values())
+    return min(options[0], options[-1]), max(options[0], options[-1])
 
 
 def _of_options(seq: Any) -> Ends:
     """The least and the most; of what are no numbers the first and the last."""
+    if isinstance(seq, range):
+        return _of_range(seq.start, seq.stop, seq.step)
     if all(isinstance(one, Real) for one in seq):
         return min(seq), max(seq)
     return seq[0], seq[-1]
 
 
-def _of_list(population: Any, weights: Any = None, *_more: Any, **kwargs: Any) -> Ends:
-    """Of a list with one of ``population``; ``random.sample`` has a number in place of weights."""
-    weights = kwargs.get("weights", weights)
-    least, most = _of_choice(population, p=weights if isinstance(weights, Sequence) else None)
-    return [least], [most]
+def _of_choices(population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> Ends:
+    least, most = _of_choice(population, p=weights)
+    return [least] * k, [most] * k
+
+
+def _of_sample(population: Any, k: int, *, counts: Any = None) -> Ends:
+    """The least and the most of them; of what are no numbers the first and the last."""
+    if counts is not None:
+        population = [one for one, count in zip(population, counts, strict=True) for _ in range(count)]
+    if not isinstance(population, range) and all(isinstance(one, Real) for one in population):
+        population = sorted(population)
+    return [*population[:k]], [*population[len(population) - k :]]
 
 
 def _of_choice(a: Any, _size: Any = None, _replace: bool = True, p: Any = None, **_kwargs: Any) -> Ends:
@@ -203,8 +250,8 @@ _OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "randrange": _of_range,
     "choice": _of_options,
     "getrandbits": lambda k: (0, 2**k - 1),
-    "choices": _of_list,
-    "sample": _of_list,
+    "choices": _of_choices,
+    "sample": _of_sample,
 }
 _OF_NUMPY: Final[dict[str, Callable[..., Any]]] = {
     **dict.fromkeys(("rand", "random", "random_sample", "ranf", "sample"), _unit),
@@ -213,6 +260,8 @@ _OF_NUMPY: Final[dict[str, Callable[..., Any]]] = {
     "choice": _of_choice,
     "binomial": _of_binomial,
 }
+#: Of NumPy's generators, beside those.
+_OF_GENERATOR: Final[dict[str, Callable[..., Any]]] = {"integers": _of_integers}
 
 
 def _fill_within(low: float = 0.0, high: float = 1.0) -> Ends:
@@ -225,15 +274,18 @@ _FILLS: Final[dict[str, Callable[..., Ends]]] = {
     "uniform_": _fill_within,
     "random_.from": lambda low, high: ((low, low + 1), (high - 1, high)),
     "bernoulli_.float": lambda p=0.5: ((0.0,), (1.0,)) if 0 < p < 1 else ((p,), (p,)),
+    "bernoulli_.Tensor": lambda p: ((p.ge(1).to(p.dtype),), (p.gt(0).to(p.dtype),)),
 }
 
 #: What draws shares, as of layers that are dropped: a row of them has ends too.
-_SHARES: Final = {"uniform_", "bernoulli_.float", _unit, _of_uniform}
+_SHARES: Final = {"uniform_", "bernoulli_.float", "bernoulli_.Tensor", _unit, _of_uniform}
+#: What gives lists; few are each one that decides perhaps.
+_LISTS: Final = {_of_choices, _of_sample}
 
 
 def _may_decide(shape: Sequence[int], by: object) -> bool:
     """Whether what was drawn is a single number, or a row of few, each of which decides perhaps."""
-    is_row = len(shape) == 1 and shape[0] <= _MOST_IN_ROW and by in _SHARES
+    is_row = len(shape) == 1 and shape[0] <= _MOST_IN_ROW and by in _SHARES | _LISTS
     return is_row or math.prod(shape) == 1
 
 

@@ -85,8 +85,9 @@ class HostDraws:
         own: Any = random.Random
 
         def seed(generator: random.Random, a: Any = None, version: int = 2) -> None:
-            if a is None:
-                self._note("random.Random()")
+            DRAW_ENDS.leave_own(generator)
+            if a is None and self._note("random.Random()"):
+                DRAW_ENDS.follow_own(generator)
             self._seed(generator, a, version)
 
         own.seed = seed
@@ -104,10 +105,12 @@ class HostDraws:
 
         return of_system
 
-    def _note(self, what: str) -> None:
-        """The test's own code, not a library for the name of a file, asks for ``what``."""
-        if self._source.is_users(_asking().f_code.co_filename):
+    def _note(self, what: str) -> bool:
+        """Whether the test's own code, not a library for the name of a file, asks for ``what``."""
+        is_users = self._source.is_users(_asking().f_code.co_filename)
+        if is_users:
             self._unseeded[what] = None
+        return is_users
 
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(args[0], str):
