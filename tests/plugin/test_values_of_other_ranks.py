@@ -107,6 +107,19 @@ BODIES = """
             kept = hold(told[0]["size"])
 
     @two
+    def test_collects_states_of_its_optimizer():
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        parameters = [torch.nn.Parameter(torch.zeros(2**24, device="cuda")) for _ in range(2)]
+        optimizer = ZeroRedundancyOptimizer(parameters, torch.optim.SGD, lr=0.1, momentum=0.9)
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        optimizer.consolidate_state_dict()
+        if dist.get_rank() == 0:
+            assert len(optimizer.state_dict()["state"]) == 2
+
+    @two
     def test_leaves_before_the_group_is_made():
         kept = hold(0.1)
         if os.environ["RANK"] == "0":
@@ -127,6 +140,8 @@ SIZES = {
     "has_stages": {rank: 0.5 + rank // 2 * 2 / 100 for rank in range(8)},
     "is_the_second_of_those_it_gathers": {0: 0.1, 1: 0.5},
     "gets_an_object_from_the_first": {0: 0.1, 1: 0.5},
+    # two parameters with gradients, one momentum, and its bytes; rank 0 has the other's beside them
+    "collects_states_of_its_optimizer": {0: 7 / 16, 1: 6 / 16},
     "gathers_on_one_rank": {0: 0.3, 1: 0.1},
     "gathers_what_all_have": {0: 0.3, 1: 0.3},
     "gathers_what_cannot_be_handed_on": {0: 0.1, 1: 0.1},
@@ -135,22 +150,50 @@ SIZES = {
 }
 
 
-#: A rank that no number in the file names.
+#: Which rank holds more, each in a file of its own; 3 is none of those that run anyway.
 NAMED = """
+    import os
     import pytest
+    import roles
     import torch
     import torch.distributed as dist
 
     LARGE = 3
 
-    @pytest.mark.mem_budget(gib=1, gpus=10)
-    def test_holds_more_on_a_rank_with_a_name():
-        kept = torch.ones(2**20, device="cuda")
-        if dist.get_rank() == LARGE:
+    @pytest.mark.mem_budget(gib=2, gpus=10)
+    def test_holds_more_on_a_rank_{name}():
+        kept, six = torch.ones(2**20, device="cuda"), [6][0]
+        {lines}
+        if {condition}:
             kept = torch.ones(2**28, device="cuda")
     """
+CONDITIONS = {
+    "with_a_name": ("", "dist.get_rank() == LARGE"),
+    "with_a_name_of_a_class": ("", "dist.get_rank() in roles.Settings.large_ranks"),
+    "that_is_kept": ("mine, size = dist.get_rank(), dist.get_world_size()", "mine == 3"),
+    "of_the_environment": ("", "os.environ['RANK'] == roles.TEXT"),
+    "that_another_file_compares": ("", "roles.is_large(dist.get_rank())"),
+    "by_its_remainder": ("", "dist.get_rank() % 10 - 1 == 2"),
+    "from_the_end": ("", "dist.get_rank() == dist.get_world_size() - 7"),
+}
+UNKNOWN = {
+    "that_is_computed": ("", "dist.get_rank() == six"),
+    "that_is_another": ("rank, large_rank = dist.get_rank(), six", "rank == large_rank"),
+}
+ROLES = """
+    TEXT = "3"
+
+    class Settings:
+        large_ranks = (0, 3)[1:]
+
+    def is_large(rank):
+        return rank == 3
+    """
 #: What is appended to files that are there stays after each run.
-FILES = {"test_budgets.py": BODIES, "test_named.py": NAMED, "ran": "", "stages": ""}
+FILES = {"test_budgets.py": BODIES, "roles.py": ROLES, "ran": "", "stages": ""} | {
+    f"test_rank_{name}.py": NAMED.format(name=name, lines=lines, condition=condition)
+    for name, (lines, condition) in (CONDITIONS | UNKNOWN).items()
+}
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -164,10 +207,20 @@ def test_what_another_rank_has_is_its_own(run, name):
     assert kinds == {*["other-objects"] * of_objects, *["method"] * of_ranks}
 
 
-def test_a_rank_that_the_code_compares_with_a_name_may_take_more(run):
-    estimates = run.rows["test_holds_more_on_a_rank_with_a_name"]["estimates"]
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_rank_that_the_code_tells_from_the_others_is_run(run, name):
+    estimates = run.rows[f"test_holds_more_on_a_rank_{name}"]["estimates"]
 
-    assert 3 not in [one["rank"] for one in estimates]
+    most = {one["rank"] for one in estimates if one["peak"]["allocated"] >= GIB}
+    assert most == {3}
+    assert {caveat["cause"] for one in estimates for caveat in one["caveats"]} == {"method"}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_rank_that_nobody_knows_may_take_more(run, name):
+    estimates = run.rows[f"test_holds_more_on_a_rank_{name}"]["estimates"]
+
+    assert 6 not in [one["rank"] for one in estimates]
     assert {caveat["cause"] for one in estimates for caveat in one["caveats"]} == {"other-ranks"}
 
 

@@ -50,6 +50,7 @@ ASKING = {
     "stored": lambda mesh: called(mesh.get_coordinate),
     "by name": lambda mesh: getattr(mesh, "get_" + "coordinate")(),
     "in a mode": lambda mesh: Asking(mesh.get_coordinate).operate(),
+    "for its data": lambda mesh: torch.utils.data.DistributedSampler(range(9)),
     "in a list": lambda mesh: listed(map(mesh.get_local_rank, ["a"])),
     "by a builtin of an operator's name": lambda mesh: largest(map(mesh.get_local_rank, ["a"])),
 }
@@ -110,10 +111,10 @@ def test_beyond_eight_ranks_the_ends_of_machines_run_one_between_and_those_with_
     traced = trace(asking_once, world_size=64)
 
     # machines of 8: the first ends with 7, the last begins with 56, and the one in the middle with 32; this
-    # file compares ranks with 0, 1, 5, 40 and with 100, which is none
-    assert traced.representatives == [1, 5, 7, 36, 40, 56, 63]
+    # file compares ranks with 0, 1, 5, 40, 64 - 3 and with 100, which is none
+    assert traced.representatives == [1, 5, 7, 36, 40, 56, 61, 63]
     assert traced.tried == [7, 36, 56]
-    assert "ranks 0, 1, 5, 7, 36, 40, 56, 63 represent all 64" in traced.rank_assumption
+    assert "ranks 0, 1, 5, 7, 36, 40, 56, 61, 63 represent all 64" in traced.rank_assumption
     assert "test_identical_ranks.py:" in traced.rank_assumption
     assert traced.rank_assumption.endswith("has asked for the rank is taken to need no more")
 

@@ -43,7 +43,8 @@ class IdenticalRanks:
         size = self._place.world_size
         if self._reads.lines and size <= MOST_RANKS:
             return OtherRanks(tuple(range(1, size)))
-        chosen = {size - 1, *self._stages, *self._owners, *self._reads.named_numbers(size)} - {0}
+        picked = self._reads.picked(size, self._place.rank) if self._reads.lines else set()
+        chosen = {size - 1, *self._stages, *self._owners, *picked} - {0}
         tried = self._ends_of_machines() - chosen - {0} if self._reads.lines else set()
         estimated = sorted(chosen | tried)
         return OtherRanks(tuple(estimated), tuple(sorted(tried)), tuple(self._caveats([0, *estimated])))
@@ -70,7 +71,8 @@ class IdenticalRanks:
             file, line = next(iter(self._reads.lines))
             asked = f"{shown_path(file, os.getcwd())}:{line}"
             text += f"; what the others do once {asked} has asked for the rank is taken to need no more"
-        return [Caveat(OTHER_RANKS if self._reads.has_names else HOW, text)]
+        has_names = self._reads.has_names(self._place.world_size, self._place.rank)
+        return [Caveat(OTHER_RANKS if has_names else HOW, text)]
 
     def _watch_stages(self, module: Any) -> None:
         kind = module._PipelineStageBase

@@ -70,12 +70,12 @@ class _Sent:
         if is_users:
             self._broadcasts.objects(_group(group), root, object_list)
             return
-        own = [_packed(one) or one for one in object_list]
+        own = [packed(one) or one for one in object_list]
         found = [*own]
         self._broadcasts.objects(_group(group), root, found, decide=False)
         for place, (mine, one) in enumerate(zip(own, found, strict=True)):
             if one is not mine:
-                object_list[place] = _unpacked(one)
+                object_list[place] = unpacked(one)
 
     def scatter_object_list(
         self,
@@ -106,7 +106,7 @@ class _Sent:
     ) -> None:
         """Kept for the rank that it is for."""
         is_users = _is_users(sys._getframe(1))
-        objects = object_list if is_users else [_packed(one) or one for one in object_list]
+        objects = object_list if is_users else [packed(one) or one for one in object_list]
         self._broadcasts.send(_group(group), _root(dst, group, group_dst), objects, identical=not is_users)
 
     def recv_object_list(
@@ -123,7 +123,7 @@ class _Sent:
         found = self._broadcasts.received(_group(group), root, identical=not is_users)
         if not found:
             raise refusal(_OTHERS.format("recv_object_list"))
-        object_list[:] = found if is_users else map(_unpacked, found)
+        object_list[:] = found if is_users else map(unpacked, found)
         return dist.get_global_rank(_group(group), root)
 
 
@@ -149,34 +149,42 @@ _OTHERS = (
 )
 
 
-def _packed(value: Any) -> bytes | None:
-    """An object of torch itself (shapes, names, settings) for ``_unpacked``.
+def packed(value: Any, *, leaves_data: bool = False) -> bytes | None:
+    """An object of torch itself (shapes, names, settings) for ``unpacked``.
 
-    None where a tensor has data, or it cannot be pickled.
+    None where a tensor has data, unless that is left, or it cannot be pickled.
     """
     file = io.BytesIO()
+    packer = _Packer(file)
+    packer.leaves_data = leaves_data
     try:
-        _Packer(file).dump(value)
+        packer.dump(value)
     except Exception:  # whatever an object raises that is not made to be pickled
         return None
     return file.getvalue()
 
 
-def _unpacked(data: bytes) -> Any:
-    """What was ``_packed``; its tensors, as counts of steps, are zeros."""
-    return _Unpacker(io.BytesIO(data)).load()
+def unpacked(data: bytes, device: Any = "cpu") -> Any:
+    """What was ``packed``; its tensors, as counts of steps, are zeros, on ``device``."""
+    unpacker = _Unpacker(io.BytesIO(data))
+    unpacker.device = device
+    return unpacker.load()
 
 
 class _Packer(pickle.Pickler):
+    leaves_data = False
+
     def persistent_id(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return None
-        if value.numel() > 1:
+        if value.numel() > 1 and not self.leaves_data:
             raise pickle.PicklingError("a tensor with data")
         return tuple(value.shape), value.dtype
 
 
 class _Unpacker(pickle.Unpickler):
+    device: Any = "cpu"
+
     def persistent_load(self, saved: Any) -> torch.Tensor:
         shape, dtype = saved
-        return torch.zeros(shape, dtype=dtype, device="cpu")
+        return torch.zeros(shape, dtype=dtype, device=self.device)

@@ -4,22 +4,22 @@ import ast
 import builtins
 import functools
 import itertools
-import linecache
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
+from torch.utils.data import DistributedSampler
 
 from ....assumptions import IDENTICAL_RANKS, assumed
 from ....tracking.running_code.source import SourceFinder, innermost
+from .rank_comparisons import Comparisons, comparisons_of, tree_of
 
 _VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK")
 #: Calls that take the number of a rank's GPU for what it is.
@@ -32,9 +32,6 @@ _PASSED = ("os.py", "<frozen os>", "_collections_abc.py", "<frozen _collections_
 _WHOLE = 16
 #: Of a syntax node, in the order of ``co_positions``.
 _POSITION = ("lineno", "end_lineno", "col_offset", "end_col_offset")
-#: Comparisons that may be true of one rank alone.
-_PICKING = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
-_RANK = re.compile("rank(?!s)", re.IGNORECASE)
 #: What of Python's syntax a tensor has operators for.
 _SIGNS = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign)
 
@@ -56,21 +53,38 @@ class RankReads:
             (c10d, "get_rank"), (c10d, "get_node_local_rank"), (c10d, "get_group_rank"),
             (device_mesh.DeviceMesh, "get_rank"), (device_mesh.DeviceMesh, "get_local_rank"),
             (device_mesh.DeviceMesh, "get_coordinate"), (dist.ProcessGroup, "rank"),
+            (DistributedSampler, "__init__"),  # each rank has other data
         ):  # fmt: skip
             self._watch(owner, name)
         own: Any = os.environ
         own.__class__ = _watched_environment(type(own), self._variable_read)
 
-    def named_numbers(self, below: int) -> set[int]:
-        """Whole numbers with which files that have asked compare what is named as a rank."""
-        files = {file for file, _ in self.lines}
-        return {number for file in files for number in _numbers_of_ranks(file) if number < below}
+    def picked(self, size: int, rank: int) -> set[int]:
+        """Which of ``size`` ranks files that have asked, and those that they import, tell from others."""
+        numbers = {number for file, _ in self.lines for number in _numbers_of_ranks(file) if number < size}
+        return numbers.union(*(one.picked(size, rank) for one in self._comparisons().values()))
 
-    @property
-    def has_names(self) -> bool:
+    def has_names(self, size: int, rank: int) -> bool:
         """Whether the user's files that have asked pick a rank by a name, which no number says."""
         files = {file for file, _ in self.lines}
-        return any(_compares_with_names(file) for file in files if self._source.is_users(file))
+        return any(one.has_names(size, rank) for file, one in self._comparisons().items() if file in files)
+
+    def _comparisons(self) -> dict[str, Comparisons]:
+        """Those of the user's files that have asked, and of what their modules name, by file."""
+        asked = {file for file, _ in self.lines if self._source.is_users(file)}
+        modules = {str(getattr(one, "__file__", "")): one for one in [*sys.modules.values()]}
+        found = {file: comparisons_of(file) for file in asked}
+        waiting = [*asked]
+        while waiting:
+            file = waiting.pop()
+            if file not in modules:
+                continue
+            found[file] = comparisons_of(file)
+            found[file].learn(vars(modules[file]))
+            named = {_module_of(one) for one in [*vars(modules[file]).values()]}
+            files = {str(getattr(sys.modules.get(name), "__file__", "")) for name in named}
+            waiting += [one for one in files - found.keys() - {*waiting} if self._source.is_users(one)]
+        return found
 
     def _watch(self, owner: Any, name: str) -> None:
         original = getattr(owner, name, None)
@@ -137,7 +151,7 @@ def _operators(file: str) -> frozenset[tuple[int | None, ...]]:
     """Where operators may be called in ``file``."""
     return frozenset(
         tuple(getattr(node, name, None) for name in _POSITION)
-        for node in ast.walk(_tree(file))
+        for node in ast.walk(tree_of(file))
         if isinstance(node, _SIGNS) or (isinstance(node, ast.Call) and _may_call_operator(node))
     )
 
@@ -152,7 +166,7 @@ def _may_call_operator(call: ast.Call) -> bool:
 @functools.lru_cache(maxsize=256)
 def _numbers_of_ranks(file: str) -> frozenset[int]:
     """Whole numbers with which ``file`` compares what is named as a rank, but what is taken off a number."""
-    compared = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.Compare)]
+    compared = [node for node in ast.walk(tree_of(file)) if isinstance(node, ast.Compare)]
     nodes = [one for node in compared if "rank" in ast.unparse(node).lower() for one in ast.walk(node)]
     negative = [one.operand for one in nodes if isinstance(one, ast.UnaryOp)]
     negative += [one.right for one in nodes if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)]
@@ -160,29 +174,9 @@ def _numbers_of_ranks(file: str) -> frozenset[int]:
     return frozenset(int(text) for text in constants if text.isdecimal())
 
 
-@functools.lru_cache(maxsize=256)
-def _compares_with_names(file: str) -> bool:
-    """Whether ``file`` picks a rank by a name; not by an order, or how many there are: both ends are run."""
-    nodes, asserted = [*ast.walk(_tree(file))], set[ast.AST]()
-    for node in nodes:
-        if isinstance(node, ast.Assert):
-            asserted.update(ast.walk(node))
-    compared = [one for one in nodes if isinstance(one, ast.Compare) and one not in asserted]
-    picking = [one for one in compared if len(one.ops) > 1 or isinstance(one.ops[0], _PICKING)]
-    return any(
-        _RANK.search(ast.unparse(one))
-        and any(not _RANK.search(ast.unparse(operand)) and _has_name(operand) for operand in _operands(one))
-        for one in picking
-    )
-
-
-def _operands(node: ast.Compare) -> list[ast.expr]:
-    return [node.left, *node.comparators]
-
-
-def _has_name(node: ast.expr) -> bool:
-    names = any(isinstance(one, (ast.Name, ast.Attribute)) for one in ast.walk(node))
-    return names and "size" not in ast.unparse(node).lower()
+def _module_of(value: Any) -> str:
+    """The name of a module, or of that of a function or class."""
+    return str(getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", ""))
 
 
 def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:
@@ -197,21 +191,13 @@ def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None
     return Environment
 
 
-def _tree(file: str) -> ast.AST:
-    """Of the source ``file``; an empty one where there is none."""
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return ast.Module([], [])
-
-
 def _called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _names_device_only(code: CodeType, line: int) -> bool:
     """Whether what ``line`` reads is used in its function to name the rank's device, and for nothing else."""
-    tree = _tree(code.co_filename)
+    tree = tree_of(code.co_filename)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     scope = innermost(tree, line, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree
     statement = innermost(scope, line, (ast.stmt,), simple=True)
