@@ -208,7 +208,7 @@ def test_what_another_rank_has_is_its_own(run, name):
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_a_rank_that_the_code_tells_from_the_others_is_run(run, name):
+def test_a_rank_that_the_code_picks_is_run(run, name):
     estimates = run.rows[f"test_holds_more_on_a_rank_{name}"]["estimates"]
 
     most = {one["rank"] for one in estimates if one["peak"]["allocated"] >= GIB}

@@ -260,7 +260,7 @@ _OF_NUMPY: Final[dict[str, Callable[..., Any]]] = {
     "choice": _of_choice,
     "binomial": _of_binomial,
 }
-#: Of NumPy's generators, beside those.
+#: Of NumPy's generators, in addition to those.
 _OF_GENERATOR: Final[dict[str, Callable[..., Any]]] = {"integers": _of_integers}
 
 

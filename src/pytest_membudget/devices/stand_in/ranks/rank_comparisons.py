@@ -1,4 +1,4 @@
-"""Which ranks a file tells from others: by comparisons of what it names as a rank."""
+"""Which ranks a file picks: by comparisons of what it names as a rank."""
 
 import ast
 import functools
@@ -104,7 +104,7 @@ class Comparisons:
         return compile(ast.fix_missing_locations(Plain().visit(copied)), "<comparison>", "eval")
 
     def _plain(self, node: ast.AST, known: Mapping[str, Any], size: int) -> ast.expr | None:
-        """What stands for ``node``: a value, or the rank; None where its parts do."""
+        """What ``node`` is: a value, or the rank; None where its parts do."""
         if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
             return None
         text = ast.unparse(node)

@@ -60,7 +60,7 @@ class RankReads:
         own.__class__ = _watched_environment(type(own), self._variable_read)
 
     def picked(self, size: int, rank: int) -> set[int]:
-        """Which of ``size`` ranks files that have asked, and those that they import, tell from others."""
+        """Which of ``size`` ranks files that have asked, and those that they import, pick."""
         numbers = {number for file, _ in self.lines for number in _numbers_of_ranks(file) if number < size}
         return numbers.union(*(one.picked(size, rank) for one in self._comparisons().values()))
 
