@@ -26,6 +26,7 @@ SAYING = """
         record_property("variables", f"{os.environ.get('JOB_OWN')} {os.environ.get('JOB_LESS')}")
         looks_at = [any(one is other for other in gc.get_objects()) for one in (vars(torch), COLLECTED)]
         record_property("garbage", f"{gc.isenabled()} {gc.get_threshold()} {looks_at}")
+        record_property("compiler", "torch._dynamo" in sys.modules)
         torch.empty(2**20, device="cuda")
 
     @pytest.mark.mem_budget(gib=1)
@@ -81,8 +82,11 @@ def test_workers_are_copies_with_the_cards_and_variables_of_their_orders(said):
 def test_what_torchs_import_may_have_read_is_no_copys(said, line):
     """What a file of tests does as it is imported comes too late for the template."""
     files = {"test_saying.py": f"{SAYING}\n    {line}\n", "own/sympy.py": ""}
+    found = said(files, "-k", "default")["test_default"]
 
-    assert said(files, "-k", "default")["test_default"]["module"] == OWN
+    assert found["module"] == OWN
+    # its import in a test would keep what callers hold, until Python collects garbage; it imports sympy
+    assert found["compiler"] is ("own" not in line)
 
 
 def test_workers_are_copies_with_what_a_session_has_set_before_it_collects(said):

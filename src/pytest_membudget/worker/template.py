@@ -80,8 +80,6 @@ class _Template:
         #: the connections by which sessions wait for the ends of their workers
         self._waiting: set[socket.socket] = set()
         _import_pytest()
-        # the first step of an optimizer does (torch/optim/optimizer.py, 2.13): in each test otherwise
-        importlib.import_module("torch._dynamo")
         leave_out_of_garbage()
         self._names = sorted({name.partition(".")[0] for name in sys.modules})
 
