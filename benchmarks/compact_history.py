@@ -21,9 +21,9 @@ from pytest_membudget.allocator.history import (
     HistoryEvent,
     SegmentState,
 )
-from pytest_membudget.tracking.places import BACKWARD, is_workspace, operator_of
+from pytest_membudget.tracking.places import BACKWARD
 
-from .history_places import NOWHERE, is_node, place_of
+from .history_places import NOWHERE, is_node, is_workspace, operator_of, place_of
 
 _WORKSPACE = " workspace"
 _NO_FILE = "??"

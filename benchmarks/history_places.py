@@ -1,6 +1,7 @@
 """Where a history's allocations are from: the node of autograd's or the line, and the operator.
 
-Of stacks as PyTorch records them, and of those that ``compact_history`` has read, which name both alone.
+Of stacks as PyTorch records them, and of those that name both alone: of the snapshots that this package
+writes, a test's own among them, and of what ``compact_history`` has read.
 """
 
 from __future__ import annotations
@@ -33,10 +34,20 @@ def is_node(place: str) -> bool:
 
 def operator_of(frames: Frames) -> str:
     """The operator that allocates, as ``aten::add_Tensor``; empty where no frame names one."""
+    written = _written(frames)
+    return written.partition(" ")[0].replace(".", "_") if written else places.operator_of(frames)
+
+
+def is_workspace(frames: Frames) -> bool:
+    """Whether a library or kernel allocated memory that is not a tensor's."""
+    written = _written(frames)
+    return written.endswith(" workspace") if written else places.is_workspace(frames)
+
+
+def _written(frames: Frames) -> str:
+    """The operator as the first frame names it, perhaps with what it was for; empty in PyTorch's stacks."""
     name = str(frames[0]["name"]) if frames else ""
-    if name.startswith("aten::"):  # as it was written, perhaps with what it was for
-        return name.partition(" ")[0].replace(".", "_")
-    return places.operator_of(frames)
+    return name if name.startswith("aten::") else ""
 
 
 def _short(filename: str) -> str:

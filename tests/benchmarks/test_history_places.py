@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.history_places import is_node, operator_of, place_of
+from benchmarks.history_places import is_node, is_workspace, operator_of, place_of
 
 
 def frame(name, filename="??", line=0):
@@ -61,3 +61,4 @@ def test_the_place_is_the_innermost_line_of_the_users_or_a_node_of_backward(fram
 )
 def test_an_operator_that_is_written_is_read(frames, operator):
     assert operator_of(frames) == operator
+    assert is_workspace(frames) is any(one["name"].endswith(" workspace") for one in frames)
