@@ -57,9 +57,13 @@ TESTS = {
     "card_tool": (set(), False, "hold(2**11 if shutil.which('nvidia-smi') else 2**10)"),
     "card_tool_that_is_run": (
         set(), False,
-        "subprocess.run(['nvidia-smi'], check=True)\n"
         "cards = subprocess.run(['nvidia-smi', '-L'], capture_output=True, check=True).stdout.splitlines()\n"
         "hold(2**11 * len(cards))",
+    ),
+    "card_tool_whose_table_is_read": (
+        {"card-sought"}, True,
+        "said = subprocess.run(['nvidia-smi'], capture_output=True, check=True, text=True).stdout\n"
+        "hold(2**11 if 'MiB' in said else 2**10)",
     ),
     "card_tool_that_does_not_know": (
         {"card-sought"}, True, "hold()\nsubprocess.run(['nvidia-smi', '--query-gpu=memory.used'])"

@@ -3,29 +3,26 @@
 import pytest
 
 from pytest_membudget.tracking.places import function_of, is_workspace, node_of, operator_of
+from tests.tracking.stacks import (
+    ACCUMULATE,
+    ALLOCATOR,
+    BMM,
+    ENGINE,
+    LINEAR,
+    NODE,
+    PYTEST,
+    USERS,
+    WRITTEN,
+    frame,
+)
 
-
-def frame(name, filename="??", line=0):
-    return {"filename": filename, "line": line, "name": name}
-
-
-ALLOCATOR = frame("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc(signed char)")
 EMPTY = frame("at::_ops::empty_strided::redispatch(c10::DispatchKeySet)")
-BMM = frame("at::_ops::bmm::redispatch(c10::DispatchKeySet, at::Tensor const&)")
 EINSUM = frame("at::_ops::einsum::call(std::string_view)")
-LINEAR = frame("forward", "/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", 125)
-USERS = frame("forward", "/home/u/repo/models/attention.py", 41)
-PYTEST = frame("pytest_pyfunc_call", "/venv/lib/python3.12/site-packages/_pytest/python.py", 159)
-NODE = frame("torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)")
-ENGINE = frame("torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)")
-ACCUMULATE = frame("torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&)")
 #: PyTorch's own kernels may be called from Python: torch/_native/registry.py, 2.13
 ROUTER = frame("eager_router", "/venv/lib/python3.12/site-packages/torch/_native/registry.py", 925)
 OURS = frame(
     "run", "/venv/lib/python3.12/site-packages/pytest_membudget/devices/stand_in/values/kernels.py", 9
 )
-#: what inductor has written: torch/_inductor/codecache.py, 2.13
-WRITTEN = frame("call", f"/tmp/torchinductor_u/tr/ctr{'7' * 49}.py", 108)
 
 
 @pytest.mark.parametrize(

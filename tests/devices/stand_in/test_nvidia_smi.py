@@ -23,6 +23,7 @@ def test_its_table_names_each_card_and_the_release_of_cuda():
 
     assert "CUDA Version: 13.2 " in head
     assert [row.strip("| ") for row in rows] == [f"0  {H100}", f"1  {H100}"]
+    assert not is_answered([]), "a card's has its memory too"
 
 
 def test_its_list_has_the_identities_that_nvml_has():
@@ -32,6 +33,7 @@ def test_its_list_has_the_identities_that_nvml_has():
         f"GPU 0: {H100} (UUID: {identity}00)",
         f"GPU 1: {H100} (UUID: {identity}01)",
     ]
+    assert is_answered(["-L"])
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,9 @@ def test_what_is_known_of_cards_can_be_queried(arguments, said):
     assert is_answered(arguments)
 
 
-@pytest.mark.parametrize("arguments", [["topo", "-m"], ["--query-gpu=name,memory.used", "--format=csv"]])
+@pytest.mark.parametrize(
+    "arguments", [["topo", "-m"], ["-Lq"], ["--query-gpu=name,memory.used", "--format=csv"]]
+)
 def test_what_is_not_known_is_no_answer(arguments):
     done = ask(*arguments)
 

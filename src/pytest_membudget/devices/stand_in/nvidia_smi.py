@@ -14,7 +14,10 @@ FIELDS: Final = frozenset({"index", "count", "name", "gpu_name", "compute_cap"})
 
 
 def is_answered(arguments: Sequence[str]) -> bool:
-    """Whether it answers ``arguments`` as that of a machine with such cards does."""
+    """Whether it answers ``arguments`` as that of a machine with such cards does.
+
+    Its table, without arguments, does not: there a card has its memory, in all and in use.
+    """
     queries = [word.removeprefix(_QUERY) for word in arguments if word.startswith(_QUERY)]
-    others = [word for word in arguments if not word.startswith((_QUERY, "--format=", *_LISTS))]
-    return not others and all(FIELDS.issuperset(query.split(",")) for query in queries)
+    others = [word for word in arguments if word not in _LISTS and not word.startswith((_QUERY, "--format="))]
+    return bool(arguments) and not others and all(FIELDS.issuperset(query.split(",")) for query in queries)

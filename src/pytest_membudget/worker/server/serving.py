@@ -16,7 +16,6 @@ import pytest
 from ... import recipes
 from ...budgets.marked_test import Program
 from ...budgets.node_ids import key_of, nodeid_of
-from ...cache.store import cache_folder
 from ...devices.contract import Device
 from ...devices.stand_in.environment import INDUCTOR_VARIABLE
 from ...names import MARKER, WORKER
@@ -65,7 +64,8 @@ class ServingPlugin:
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._folders: tuple[str, ...] = (start.dir,)
-        self._besides = (str(cache_folder(os.environ)), start.scratch)
+        #: Triton's: the folder of the plugin's cache may be the root
+        self._besides = (os.environ.get("TRITON_CACHE_DIR", start.scratch), start.scratch)
         #: by test
         self._made: dict[object, MadeFiles] = {}
         self._caveats = Caveats()
