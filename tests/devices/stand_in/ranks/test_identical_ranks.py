@@ -1,12 +1,15 @@
 """Which ranks are to be estimated beside rank 0: wrong figures would pass unseen here."""
 
 import os
+import time
 
 import pytest
 import torch
 import torch.distributed as dist
 from small_models import layers, train
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from pytest_membudget.devices.stand_in.ranks.rank_comparisons import Comparisons
 
 
 def alike():
@@ -185,3 +188,14 @@ def test_a_rank_of_each_stage_is_to_be_estimated(trace):
 
     assert traced.representatives == [16, 32, 48, 63]
     assert "and there is a rank of each pipeline stage" in traced.rank_assumption
+
+
+def test_ranks_that_a_file_picks_are_found_in_time_of_any_number(tmp_path):
+    file = tmp_path / "train.py"
+    file.write_text("even = rank % 2 == 0\nmany = rank % 8 != 0\none = rank == 5\n")
+
+    began = time.process_time()
+    picked = Comparisons(str(file)).picked(2**16, 0)
+
+    assert picked == {1, 2**16 - 1, 0, 2**16 - 8, 5}
+    assert time.process_time() - began < 5  # it was 36 where each rank was sought among the others

@@ -51,10 +51,12 @@ class Comparisons:
         found: set[int] = set()
         for one in self._picking:
             answers = self._answers(one, size, rank)
-            odd = [other for other in range(size) if answers and answers[other] != answers[rank]]
-            if odd:
-                usual = [other for other in range(size) if other not in odd]
-                least = min(odd, usual, key=len)
+            # the first and the last of those who do otherwise than this rank, or of fewer who do as it does
+            sides: tuple[list[int], list[int]] = ([], [])
+            for other, answer in enumerate(answers):
+                sides[answer == answers[rank]].append(other)
+            if all(sides):
+                least = min(sides, key=len)
                 found |= {least[0], least[-1]}
         return found
 
