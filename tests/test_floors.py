@@ -33,7 +33,7 @@ FLOORS = [
     ["formulas"],
     ["recipes"],
     ["tracking"],
-    ["devices.contract", "devices.after_import", "devices.torch_parts"],
+    ["devices.after_import", "devices.torch_parts"],
     ["devices.real"],
     ["cache"],
     ["devices"],

@@ -24,7 +24,7 @@ from tests.warm_python import workers_environment
 
 DEVICE = """
     from pytest_membudget.components import METRICS
-    from pytest_membudget.devices import contract
+    from pytest_membudget.devices.real.device import Device
     from pytest_membudget.memory_report import MemoryReport
 
     taken = []
@@ -32,18 +32,18 @@ DEVICE = """
     def made_for(gpu):
         return Counting()
 
-    class Counting(contract.Device):
+    class Counting(Device):
         name = "the counting device"
         is_awake = True
 
         def install(self):
             pass
 
-        def imported_bytes(self):
-            return 0
-
         def begin(self, gpu, *, limited):
             taken.clear()
+
+        def body_ended(self, *, is_program=False):
+            pass
 
         def end(self, *, metric, root, records=False):
             total = sum(taken)

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..devices.contract import Device
 from ..errors import MembudgetError, UnsupportedTorch
 from ..hardware.gpus import find_gpu
 from .processes import flush_output, leave
@@ -19,13 +18,14 @@ from .server.session_options import flush_each_line, keep_garbage, leave_out_of_
 
 if TYPE_CHECKING:
     from ..cache.observer import Observer
+    from ..devices.real.device import Device
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What a worker has before it starts its session."""
 
-    device: Device
+    device: "Device"
     observer: "Observer | None"
     """Records what tests read; None where nothing is kept of them."""
 

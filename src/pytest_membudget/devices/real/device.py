@@ -1,8 +1,21 @@
-"""A CUDA device of this machine during one test: the allocator's peaks, by component."""
+"""Device: what tests run on, the stand-in or a card of this machine, and what it says of the allocator.
+
+A run of one test, as a worker makes it::
+
+    device = made_for(find_gpu("H100-80GB"))  # of ``real.device`` or ``stand_in.device``
+    device.install()  # before torch is used
+    ...  # the session's tests are collected; then in a child process for each test:
+    device.begin(find_gpu("H100-80GB"), limited=True)
+    kept = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+    device.body_ended()  # what is held now stays: 1 GiB
+    report = device.end(metric="allocated", root=os.getcwd())
+    assert report.peak["allocated"] == report.held.bytes == 2**30
+"""
 
 import ctypes
 import gc
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,44 +23,128 @@ import torch
 from ...errors import UsageMistake
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
+from ...results.answer import Exchange, OtherRanks
 from ...tracking.summary import memory_report
-from ..contract import Device
 from .group_begins import after_each_group
 from .kernels import follow_kernels
 from .recorded_run import RecordedRun, RunResult
 
 
-class RecordedDevice(Device):
-    """What both devices have: the allocator's record of one test."""
+class Device(ABC):
+    """A CUDA device: ``install``, then for each test ``begin``, ``body_ended`` and ``end``."""
+
+    #: its name in messages
+    name: str
+    #: whether it is a real card; reading it initializes the driver, which does not survive a fork
+    is_there: bool = False
 
     def __init__(self) -> None:
         self._run = RecordedRun()
         self._ended: RunResult | None = None
 
+    @property
+    def is_awake(self) -> bool:
+        """Whether this process has initialized the driver, so that its children cannot use it."""
+        return False
+
+    @abstractmethod
+    def install(self) -> None:
+        """Make the device available to torch, before any code of the user is imported."""
+
+    def become(self, gpu: Gpu, cards: int) -> None:
+        """In a copy of the process that has installed it: be so many ``cards`` of the kind ``gpu``."""
+        raise NotImplementedError
+
+    def self_check(self) -> None:  # noqa: B027 - a real card has nothing to check
+        """Raise ``UnsupportedTorch`` if a step with known figures gives others; the process must then end."""
+
+    def card(self) -> dict[str, Any]:
+        """The properties of the card, before a test runs."""
+        return {}
+
+    def follow_imports(self) -> None:  # noqa: B027 - a real card runs whatever was imported
+        """Before a process is copied for a test: modules may have been imported since the last time."""
+
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""
         return torch.cuda.memory_allocated() if torch.cuda.is_initialized() else 0
 
-    def body_ended(self, *, is_program: bool = False) -> None:
-        """Note that the test's body has ended, and its fixtures have not."""
-        if is_program:
-            gc.collect()
-        self._run.body_ended()
+    def refused(self) -> list[str]:
+        """Operations that were refused in this process and that a GPU would have run, each with its line."""
+        return []
 
-    def _end_run(self, *, records: bool) -> RunResult:
-        self._ended = self._run.end(records=records)
-        return self._ended
+    @abstractmethod
+    def begin(
+        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, received: str = ""
+    ) -> None:
+        """Begin a test on ``gpu``. ``limited``: out of memory is raised where the card would.
+
+        With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun;
+        ``received``: the ``broadcasts`` of ranks that ran before, as JSON by rank.
+        """
+
+    def vary(  # noqa: B027 - a real card has real data
+        self, variant: int, steady: Sequence[str], *, figures_only: bool = False
+    ) -> None:
+        """Before ``begin``: answer what nobody knows as ``variant`` has it, but at the ``steady`` lines.
+
+        ``figures_only``: leave out what memory is for, and where.
+        """
+
+    def unknown(self) -> list[str]:
+        """After a test: why other variants may give it another figure; empty if none can."""
+        return []
+
+    def sizes(self) -> dict[int, int]:
+        """After a test: by size in bytes, how many allocations of that size there were at once."""
+        return {}
 
     def allocations(self) -> str:
         """After a test: a digest of its allocations, in order."""
         return self._ended.history.digest() if self._ended is not None else ""
 
+    def reads(self, root: str) -> list[str]:
+        """The reads so far of what nobody knows, the most frequent first; paths are relative to ``root``."""
+        return []
+
+    def last_read(self) -> str:
+        """The line of the last read of what nobody knows, as ``file:line``; empty without one."""
+        return ""
+
+    def body_ended(self, *, is_program: bool = False) -> None:
+        """Note that the test's body has ended, and its fixtures have not.
+
+        ``is_program``: it was a whole program, at whose end reference cycles hold nothing any more.
+        """
+        if is_program:
+            gc.collect()
+        self._run.body_ended()
+
+    @abstractmethod
+    def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:
+        """End the test and its fixtures, and return its report. ``root``: paths are relative to it.
+
+        ``records``: keep what ``snapshot`` returns.
+        """
+
+    def _end_run(self, *, records: bool) -> RunResult:
+        self._ended = self._run.end(records=records)
+        return self._ended
+
     def snapshot(self) -> dict[str, Any] | None:
         """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
         return self._ended.snapshot if self._ended is not None else None
 
+    def exchange(self) -> Exchange:
+        """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
+        return Exchange()
 
-class RealCudaDevice(RecordedDevice):
+    def other_ranks(self) -> OtherRanks:
+        """After rank 0's run: which others must run."""
+        return OtherRanks()
+
+
+class RealCudaDevice(Device):
     """Measures one test on the current device, which is the process's only one."""
 
     name = "CUDA"

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from ...caveats import CONVOLUTION, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
+from ...caveats import CONVOLUTION, HOW, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
 from ...results.answer import NUMBERS, Exchange, OtherRanks
 from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..after_import import after_import
-from ..contract import context_caveats
-from ..real.device import RecordedDevice, allocators_peaks
+from ..real.device import Device, allocators_peaks
 from ..real.observer import allocated_bytes
 from ..real.origins import operator_name
 from .after_fork import allow_cuda_after_fork
@@ -55,7 +54,7 @@ def made_for(gpu: Gpu) -> StandInDevice:
 _NO_BACKWARD = "an optimizer was made, and no parameter has got a gradient"
 
 
-class StandInDevice(RecordedDevice):
+class StandInDevice(Device):
     """The cards of one worker process, which is started for one kind and number of them."""
 
     #: as texts call it
@@ -185,7 +184,7 @@ class StandInDevice(RecordedDevice):
             caveats=(
                 *self._values.caveats(root),
                 *self._hollow.reads.caveats(root),
-                *context_caveats(self.gpu, metric, limited=self._limited),
+                *caveats_of(HOW, self._context_texts(metric)),
                 *self._not_modelled(),
                 *caveats_of(UNTRAINED, [_NO_BACKWARD] if self._run.observer.roles.is_untrained else []),
                 *nccl.caveats,
@@ -199,6 +198,10 @@ class StandInDevice(RecordedDevice):
             peaks=allocators_peaks(recorded.stats, self.gpu.context_bytes + nccl.size_bytes),
             lives=recorded.lives,
         )
+
+    def _context_texts(self, metric: str) -> list[str]:
+        """The context's size is in the metric ``device``, and reduces what a card can hold."""
+        return [self.gpu.context_assumption] if metric == "device" or self._limited else []
 
     def _not_modelled(self) -> Iterator[Caveat]:
         is_hopper = self.gpu.capability[0] == 9  # where convolutions were measured

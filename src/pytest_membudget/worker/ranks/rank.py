@@ -15,7 +15,7 @@ import pytest
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from ...devices.contract import Device
+from ...devices.real.device import Device
 from ...devices.real.group_begins import put
 from ...devices.stand_in.ranks.shown_backend import UNNAMED, show_backend
 from ...devices.torch_parts import check_parts

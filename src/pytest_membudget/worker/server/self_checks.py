@@ -9,7 +9,7 @@ from pathlib import Path
 from ... import __version__
 from ...cache.states import digest
 from ...cache.store import cache_folder
-from ...devices.contract import Device
+from ...devices.real.device import Device
 from ...errors import UnsupportedTorch
 from ...results.answer import TRACED, Answer, failed
 from .child_process import run_in_child

@@ -16,7 +16,7 @@ import pytest
 from ... import recipes
 from ...budgets.marked_test import Program
 from ...budgets.node_ids import key_of, nodeid_of
-from ...devices.contract import Device
+from ...devices.real.device import Device
 from ...devices.stand_in.environment import INDUCTOR_VARIABLE
 from ...names import MARKER, WORKER
 from ...results.answer import TRACED, Answer, failed

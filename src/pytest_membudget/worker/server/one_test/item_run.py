@@ -18,7 +18,7 @@ import pytest
 from ....atomic_files import replacing
 from ....budgets.verdict import OUT_OF_MEMORY
 from ....caveats import SKIPPED_PART, caveats_of
-from ....devices.contract import Device
+from ....devices.real.device import Device
 from ....devices.stand_in.ranks.launching import place_of, set_variables
 from ....hardware.gpus import find_gpu
 from ....memory_report import MemoryReport

@@ -8,12 +8,12 @@ def shown_run():
 
     import torch
 
-    from pytest_membudget.devices import contract
+    from pytest_membudget.devices.real import device
     from pytest_membudget.devices.stand_in.device import made_for
     from pytest_membudget.hardware.gpus import find_gpu
 
     names = {"made_for": made_for, "find_gpu": find_gpu, "torch": torch, "os": os}
-    exec(textwrap.dedent(contract.__doc__.partition("::\n")[2]), names)
+    exec(textwrap.dedent(device.__doc__.partition("::\n")[2]), names)
     return names["report"].peak["allocated"]
 
 
