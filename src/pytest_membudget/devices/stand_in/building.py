@@ -19,7 +19,7 @@ from .compiling import (
     find_compiler,
     identity_of,
 )
-from .keeping import CannotKeep, is_fit, kept_folder
+from .keeping import is_fit, kept_folder
 
 __all__ = ["LIBRARY", "NAMED", "CannotBuild", "built_libraries"]
 
@@ -41,17 +41,13 @@ def built_libraries(
     if _is_complete(prebuilt) and is_fit(prebuilt) and _loads(prebuilt):
         return prebuilt
     compiler = find_compiler(environment)
-    key = _key(compiler)
 
     def build(folder: Path) -> None:
         if say is not None:
             say(f"building the stand-in for CUDA with {compiler[0]}, once")
         compile_libraries(compiler, folder)
 
-    try:
-        return kept_folder(environment, key, _is_complete, build)
-    except CannotKeep as error:
-        raise CannotBuild(str(error)) from None
+    return kept_folder(environment, _key(compiler), _is_complete, build)
 
 
 def _check_machine() -> None:

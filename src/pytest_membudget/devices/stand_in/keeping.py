@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from ...cache.store import cache_folder
+from .compiling import CannotBuild
 
 #: What separates paths in LD_PRELOAD, which has no way to quote; ``$`` begins ld.so's own names.
 _UNFIT: Final = frozenset(" :;\t\n$")
-
-
-class CannotKeep(Exception):  # noqa: N818 - it says why, as a text for the user
-    """No folder can be written to."""
 
 
 def is_fit(folder: Path) -> bool:
@@ -32,7 +29,7 @@ def kept_folder(
     """The folder ``name`` of the cache, or of this user's temporary folder; filled if it is not complete.
 
     Any number of processes may ask for it at once: each fills a new folder, and one of these is put in
-    place. Raises ``CannotKeep``, and what ``fill`` raises but for ``OSError``.
+    place. Raises ``CannotBuild``, and what ``fill`` raises but for ``OSError``.
     """
     reasons = []
     for folder in _folders(environment):
@@ -43,7 +40,7 @@ def kept_folder(
             return _found_or_filled(folder, name, is_complete, fill)
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror or error}")
-    raise CannotKeep(
+    raise CannotBuild(
         "there is no folder to keep the stand-in's libraries in ("
         + "; ".join(reasons)
         + "): set MEMBUDGET_CACHE_DIR to one with 2 MiB of room, and no space, colon, semicolon or $ in it"
@@ -52,10 +49,8 @@ def kept_folder(
 
 def _folders(environment: Mapping[str, str]) -> list[Path]:
     """Where they may be kept: the cache, else a temporary folder of this user."""
-    kept = cache_folder(environment) / "stand-in"
     temporary = Path(environment.get("TMPDIR") or tempfile.gettempdir())
-    own = temporary / f"pytest-membudget-{os.getuid()}"
-    return [kept, own]
+    return [cache_folder(environment) / "stand-in", temporary / f"pytest-membudget-{os.getuid()}"]
 
 
 def _found_or_filled(

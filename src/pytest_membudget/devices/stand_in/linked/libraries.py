@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ....errors import UsageMistake
 from ..building import LIBRARY, CannotBuild
-from ..keeping import CannotKeep, kept_folder
+from ..keeping import kept_folder
 from .elf_reader import NotSharedObject, defined_functions, needed_symbols, read_shared_object
 from .elf_writer import written_library
 from .installed import find_installed, folders_of
@@ -63,7 +63,7 @@ def linked_libraries(torch: Path, built: Path, environment: Mapping[str, str]) -
         folder = kept_folder(
             environment, f"linked-{key}", lambda folder: _read_list(folder) is not None, write
         )
-    except (CannotKeep, NotSharedObject, OSError) as error:
+    except (NotSharedObject, OSError) as error:
         raise CannotBuild(str(error)) from None
     read = _read_list(folder)
     if read is None:

@@ -7,7 +7,6 @@ Until 0.7 it makes bytes of all tensors, which are written as they are.
 import ctypes
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -25,18 +24,6 @@ _MODULE: Final = "safetensors.torch"
 _USED: Final = "what their memory held"
 
 
-@dataclass(frozen=True, slots=True)
-class _Tensor:
-    """One of a file: as its header has it, and where its bytes are."""
-
-    name: str
-    dtype: str
-    """As the format calls it: ``F32``."""
-    shape: tuple[int, ...]
-    address: int
-    size_bytes: int
-
-
 def install_safetensors(following: Following) -> None:
     """Change how safetensors writes and reads files, for the rest of the process, once it is imported."""
     after_import(_PACKAGE, lambda package: setattr(package, "safe_open", opening(following, package)))
@@ -52,7 +39,7 @@ def _install(following: Following, module: Any) -> None:
 
     def serialize_file(flat: Mapping[str, Any], filename: Any, metadata: Any = None) -> None:
         tensors = _tensors(flat)
-        if any(_is_unknown(host, tensor) or _is_hole(host, tensor) for tensor in tensors):
+        if any(_is_unknown(host, tensor) or _is_hole(host, tensor) for tensor in tensors.values()):
             _write(host, tensors, filename, metadata)
         else:
             original(flat, filename, metadata=metadata)
@@ -66,7 +53,7 @@ def _install_bytes(following: Following, module: Any) -> None:
     original = module.serialize
 
     def serialize(flat: Mapping[str, Any], metadata: Any = None) -> bytes:
-        for tensor in _tensors(flat):
+        for tensor in _tensors(flat).values():
             if _is_unknown(following.host, tensor):
                 following.reads.list_assumed(module._TYPES[tensor.dtype], _USED)
         data: bytes = original(flat, metadata=metadata)
@@ -75,41 +62,37 @@ def _install_bytes(following: Following, module: Any) -> None:
     module.serialize = serialize
 
 
-def _tensors(flat: Mapping[str, Any]) -> list[_Tensor]:
-    """The widest type first, as the library has them; none of a library that gives bytes (until 0.7)."""
-    found = [
-        _Tensor(name, spec.dtype, tuple(spec.shape), spec.data_ptr, spec.data_len)
-        for name, spec in flat.items()
-        if hasattr(spec, "data_ptr")
-    ]
-    return sorted(found, key=lambda tensor: (-_bits(tensor), tensor.name))
+def _tensors(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The library's ``TensorSpec`` of each, the widest type first; none where it gives bytes (until 0.7)."""
+    found = [(name, tensor) for name, tensor in flat.items() if hasattr(tensor, "data_ptr")]
+    return dict(sorted(found, key=lambda pair: (-_bits(pair[1]), pair[0])))
 
 
-def _bits(tensor: _Tensor) -> int:
+def _bits(tensor: Any) -> int:
     count = torch.Size(tensor.shape).numel()
-    return 8 * tensor.size_bytes // count if count else 0
+    return 8 * int(tensor.data_len) // count if count else 0
 
 
-def _is_hole(host: HostMemory, tensor: _Tensor) -> bool:
-    return is_hole(host, tensor.address, tensor.size_bytes)
+def _is_hole(host: HostMemory, tensor: Any) -> bool:
+    return is_hole(host, tensor.data_ptr, tensor.data_len)
 
 
-def _is_unknown(host: HostMemory, tensor: _Tensor) -> bool:
-    return host.hollow_at(tensor.address) != 0
+def _is_unknown(host: HostMemory, tensor: Any) -> bool:
+    return host.hollow_at(tensor.data_ptr) != 0
 
 
-def _write(host: HostMemory, tensors: list[_Tensor], filename: Any, metadata: Any) -> None:
+def _write(host: HostMemory, tensors: Mapping[str, Any], filename: Any, metadata: Any) -> None:
     entries: dict[str, Any] = {}
     end = 0
-    for tensor in tensors:
-        begin, end = end, end + tensor.size_bytes
-        entries[tensor.name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [begin, end]}
-    unknown = [tensor.name for tensor in tensors if _is_unknown(host, tensor)]
+    for name, tensor in tensors.items():
+        begin, end = end, end + tensor.data_len
+        entries[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [begin, end]}
+    unknown = [name for name, tensor in tensors.items() if _is_unknown(host, tensor)]
     with open(filename, "wb") as file:
         file.write(written_header(entries, metadata, unknown))
-        for tensor in tensors:
+        for tensor in tensors.values():
             if _is_hole(host, tensor):
-                file.seek(tensor.size_bytes, 1)
+                file.seek(tensor.data_len, 1)
             else:
-                file.write((ctypes.c_char * tensor.size_bytes).from_address(tensor.address))
+                file.write((ctypes.c_char * tensor.data_len).from_address(tensor.data_ptr))
         file.truncate()
