@@ -37,6 +37,7 @@ STREAMS: Final = "memory that another stream uses is free only when that is know
 GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, sooner or later"
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
 BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a multiprocessor takes"
+CARD_MEMORY: Final = "the memory of a card that no mark names"
 CHOICES: Final = "which options rows choose, where none chooses some of them"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
 #: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, and every other truth is turned.

@@ -21,6 +21,7 @@ from ..real.device import Device, allocators_peaks
 from ..real.observer import allocated_bytes
 from ..real.origins import operator_name
 from .after_fork import allow_cuda_after_fork
+from .card_memory import CardMemory
 from .engine_threads import wait_for_engine
 from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.draw_ends import DRAW_ENDS
@@ -71,6 +72,7 @@ class StandInDevice(Device):
         self._host = HostRun(following, observer)
         observer.backward_ended = wait_for_engine
         self._draws = HostDraws()
+        self._memory = CardMemory(self._run.source)
         self._garbage = Garbage(lambda: allocated_bytes() + following.host.held_bytes())
         self._limited = False
         self._figures_only = False
@@ -114,6 +116,8 @@ class StandInDevice(Device):
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
         allow_cuda_after_fork()
         torch.cuda.init()
+        if not limited:
+            self._memory.begin(gpu)
         self._run.test_begins()
         if self._figures_only:
             self._run.leave_out_purposes()
@@ -143,6 +147,7 @@ class StandInDevice(Device):
         own = [
             *self._values.unknown(),
             *self._libraries.asked(),
+            *self._memory.unknown(),
             *self._draws.drawn(),
             *self._garbage.found(),
         ]
@@ -185,6 +190,7 @@ class StandInDevice(Device):
                 *self._values.caveats(root),
                 *self._hollow.reads.caveats(root),
                 *caveats_of(HOW, self._context_texts(metric)),
+                *self._memory.caveats(root),
                 *self._not_modelled(),
                 *caveats_of(UNTRAINED, [_NO_BACKWARD] if self._run.observer.roles.is_untrained else []),
                 *nccl.caveats,

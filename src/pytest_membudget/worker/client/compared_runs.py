@@ -11,6 +11,7 @@ from ...caveats import (
     COMPONENT_DEPENDS,
     DEPENDS,
     DRAWN,
+    FREE_MEMORY,
     HELD_DEPENDS,
     HOST_DEPENDS,
     METRIC_DEPENDS,
@@ -25,6 +26,7 @@ from ...results.answer import (
     BOUNDS,
     BUCKETS,
     CARD_DRAWS,
+    CARD_MEMORY,
     CHOICES,
     DRAWS,
     ENDLESS,
@@ -41,7 +43,7 @@ from ...units import gib_text
 from .further_runs import not_counted
 
 #: Of these a second further run has another end.
-OF_TWO_ENDS = {NUMBERS, TRUTHS, CARD_DRAWS, BOUNDS, HOST_ENDS}
+OF_TWO_ENDS = {NUMBERS, TRUTHS, CARD_DRAWS, BOUNDS, HOST_ENDS, CARD_MEMORY}
 #: How the names of parts of it begin.
 _OF_HOST = "host memory"
 _HELD = "what is held when the body ends is"
@@ -53,7 +55,7 @@ OF_READS = {UNKNOWN_DATA, WAITING, ENDLESS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
 APART = {BUCKETS, CHOICES, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
-_READS = (READ, SIZE_READ, DRAWN)
+_READS = (READ, SIZE_READ, DRAWN, FREE_MEMORY)
 _VARIED = (*_READS, WORST_CASE)
 
 
@@ -123,10 +125,10 @@ class Compared:
     def _of_read(self, one: Caveat) -> Iterator[Caveat]:
         others_differ = self._depends_on_reads()
         if self._odd_takes_more() or self._upper_differs() or others_differ:
-            yield from self._depending(one.text)
+            yield from self._depending(one.text, FREE_MEMORY if one.cause is FREE_MEMORY else DEPENDS)
         elif others_differ is None:
             yield one
-        elif self._have_own_sizes():
+        elif one.cause is not FREE_MEMORY and self._have_own_sizes():
             yield replace(one, cause=SIZE_READ)
 
     def _of_size(self, one: Caveat) -> Iterator[Caveat]:

@@ -61,6 +61,8 @@ _LEAPS: Final = (1, 4, 6)
 #: In turn at each line; a loss that is no number is met again in the next step.
 _ODD: Final = (-math.inf, math.nan, 0.0)
 _ODD_WHOLE: Final = (0, -1)
+#: Of the memory of an H100, 80 GiB: less than cards have that train, and more than any has.
+_MEMORY_SHARES: Final = (1, 1 / 8, 4)
 #: The largest number below 1 that fp32 has.
 _ALMOST_ONE: Final = 1 - 2**-24
 #: The first above 0.5 that bfloat16 has: no share that code compares draws with, as 0.5 is.
@@ -218,6 +220,11 @@ class Variant:
             return reads % 2 == 1
         # a run in place of one that raised turns all that one would have turned
         return self.is_least and not self._steady and reads % 2 == 0
+
+    @property
+    def memory_share(self) -> float:
+        """How much memory a card has that nobody named, of that of the card which is modelled."""
+        return 1 if EVERYWHERE in self._steady else _MEMORY_SHARES[self.number]
 
     @property
     def is_least(self) -> bool:

@@ -1,19 +1,16 @@
 """Records what a test did that makes its figure incomplete or dependent on assumptions."""
 
-import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
 from ....cache.audit import LOOK, OF_MACHINE, START, raise_more_events, words_of
-from ....caveats import CARD_SOUGHT, FREE_MEMORY, OUT_OF_MEMORY, PROCESS, THREAD, TOOL, Caveat
+from ....caveats import CARD_SOUGHT, OUT_OF_MEMORY, PROCESS, THREAD, TOOL, Caveat
 from ....devices.stand_in.nvidia_smi import FOLDER, NAME, is_answered
-from ....hardware.gpus import Gpu
 from ....tracking.running_code.source import shown_path, users_source
 from ....units import times_text
 
@@ -29,13 +26,6 @@ _TOOLS: Final = frozenset({
     *OF_MACHINE, "git", "which",
     "cc", "gcc", "g++", "c++", "clang", "clang++", "ld", "nvcc", "ptxas", "ninja",
 })  # fmt: skip
-#: The functions that return the free memory of a card.
-_FREE_MEMORY: Final[Sequence[tuple[ModuleType, str]]] = (
-    (torch.cuda, "mem_get_info"),
-    (torch.cuda.memory, "mem_get_info"),
-    (torch.accelerator, "get_memory_info"),
-    (torch.accelerator.memory, "get_memory_info"),
-)
 
 
 class Caveats:
@@ -44,7 +34,6 @@ class Caveats:
     def __init__(self) -> None:
         self._source = users_source()
         self._root = ""
-        self._gpu: Gpu | None = None
         #: the pid of the process that runs the test
         self._pid = 0
         self._threads: set[threading.Thread] = set()
@@ -52,26 +41,12 @@ class Caveats:
         self._found: dict[Caveat, None] = {}
 
     def install(self) -> None:
-        """Start watching queries of free memory, and starts of processes."""
-        for module, name in _FREE_MEMORY:
-            if hasattr(module, name):
-                setattr(module, name, self._noted(getattr(module, name)))
+        """Start watching starts of processes."""
         raise_more_events()
         sys.addaudithook(self._see)
 
-    def _noted(self, ask: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(ask)
-        def free_memory(*args: Any, **kwargs: Any) -> Any:
-            if self._gpu is not None:
-                asked = "the free memory of a card that its mark does not name"
-                self._found[Caveat(FREE_MEMORY, f"{self._place()}: {asked}: {self._gpu.name}'s")] = None
-            return ask(*args, **kwargs)
-
-        return free_memory
-
-    def begin(self, gpu: Gpu, root: str, *, is_named: bool) -> None:
-        """Begin a test on ``gpu``. ``is_named``: by its mark. ``root``: paths are shown relative to it."""
-        self._gpu = None if is_named else gpu
+    def begin(self, root: str) -> None:
+        """Begin a test. ``root``: paths are shown relative to it."""
         self._root, self._pid = root, os.getpid()
         self._threads = {*threading.enumerate()}
 

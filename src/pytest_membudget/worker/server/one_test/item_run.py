@@ -64,12 +64,11 @@ class ItemRun:
     def run(self) -> Answer:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
         request = self._request
-        gpu, is_named = find_gpu(request.gpu), request.limited
-        self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
+        self._caveats.begin(str(self._item.config.rootpath))
         self._device.vary(request.variant, request.steady, figures_only=request.figures_only)
         if request.launched:
             set_variables(place_of(0, 1, os.environ), os.environ)
-        self._device.begin(gpu, limited=is_named, **request.place)
+        self._device.begin(find_gpu(request.gpu), limited=request.limited, **request.place)
         stack_dump.adding.append(lambda: self._device.reads(str(self._item.config.rootpath))[:_READS])
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)

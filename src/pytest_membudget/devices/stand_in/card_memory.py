@@ -1,0 +1,59 @@
+"""How much memory a card has that no mark names: in further runs it is one with less, and one with more."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from ...caveats import FREE_MEMORY, Caveat
+from ...hardware.gpus import Gpu
+from ...results.answer import CARD_MEMORY
+from ...tracking.running_code.source import Place, SourceFinder
+from .values.variants import VARIANT
+
+#: Functions that give free and total bytes; the first is what ``torch.cuda.mem_get_info`` asks.
+_BY_FUNCTION: Final = ("cudaMemGetInfo", "get_memory_info")
+
+
+class CardMemory:
+    """Answers what a test asks of it, and where."""
+
+    def __init__(self, source: SourceFinder) -> None:
+        self._source = source
+        self._card = ""
+        #: in order of occurrence
+        self._asked: dict[Place, None] = {}
+
+    def begin(self, gpu: Gpu) -> None:
+        """The one test of this process begins on ``gpu``, which nothing names; CUDA is initialized."""
+        self._card = gpu.name
+        for module in (torch.cuda.cudart(), torch.accelerator, torch.accelerator.memory):
+            for name in _BY_FUNCTION:
+                if hasattr(module, name):
+                    setattr(module, name, self._varied(getattr(module, name)))
+        properties: Any = type(torch.cuda.get_device_properties(0))
+        total = properties.total_memory
+        properties.total_memory = property(lambda card: self._other(total.__get__(card)))
+
+    def unknown(self) -> list[str]:
+        """Why other variants may give the test another figure."""
+        return [CARD_MEMORY] if self._asked else []
+
+    def caveats(self, root: str) -> list[Caveat]:
+        """Where it was asked; paths are relative to ``root``."""
+        text = f"the memory of a card that its mark does not name: {self._card}'s"
+        return [Caveat(FREE_MEMORY, f"{place.shown(root)}: {text}") for place in self._asked]
+
+    def _varied(self, ask: Callable[..., tuple[int, int]]) -> Callable[..., tuple[int, int]]:
+        @functools.wraps(ask)
+        def memory(*args: Any, **kwargs: Any) -> tuple[int, int]:
+            free_bytes, total_bytes = ask(*args, **kwargs)
+            other_bytes = self._other(total_bytes)
+            return max(free_bytes + other_bytes - total_bytes, 0), other_bytes
+
+        return memory
+
+    def _other(self, total_bytes: int) -> int:
+        self._asked[self._source.place(3)] = None
+        return int(total_bytes * VARIANT.memory_share)
