@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..budgets.marked_test import MarkedTest, Program
+from ..budgets.marked_test import MarkedTest
 from ..budgets.node_ids import key_of, nodeid_of
 from ..errors import UsageMistake
 from ..names import MARKER, WORKER
 
 if TYPE_CHECKING:
-    from ..budgets.budget import Budget
     from .job import Job
     from .jobs import Scenario
     from .reading import Entry
@@ -68,10 +67,7 @@ class EntryItem(pytest.Item):
             return MarkedTest(**self._ids, budget=None, mistake=str(error))
 
     def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
-        raise NotImplementedError
-
-    def program(self) -> Program | None:
-        """What is run; None where formulas compute it. Raises ``UsageMistake``."""
+        """The same. Raises ``UsageMistake``."""
         raise NotImplementedError
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
@@ -90,7 +86,7 @@ class EntryItem(pytest.Item):
             pytest.skip("is a budget of a program; run pytest with --membudget to check it")
         from .scripts import run_program
 
-        program = self.program()
+        program = self._read({}).program
         assert program is not None, "a worker runs programs alone"
         run_program(program)
 
@@ -109,10 +105,6 @@ class ScenarioItem(EntryItem):
             return ScenarioTest(**self._ids, budget=scenario.budget, has_body=False, job=scenario.job)
         return MarkedTest(**self._ids, budget=scenario.budget, program=scenario.program)
 
-    def program(self) -> Program | None:
-        """See ``EntryItem``."""
-        return self._scenario({}).program
-
     def what_now(self, limit_bytes: int, figure_bytes: int) -> str:
         """What would bring it from ``figure_bytes``, run or by formulas, to its limit: by formulas."""
         from ..formulas.changes import what_now
@@ -123,15 +115,8 @@ class ScenarioItem(EntryItem):
 class ScriptItem(EntryItem):
     """A program of the user's."""
 
-    def _script(self, defaults: Mapping[str, Any]) -> tuple[Program, Budget]:
+    def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
         from .scripts import read_script
 
-        return read_script(self.entry, self.path.parent, defaults)
-
-    def _read(self, defaults: Mapping[str, Any]) -> MarkedTest:
-        program, budget = self._script(defaults)
+        program, budget = read_script(self.entry, self.path.parent, defaults)
         return MarkedTest(**self._ids, budget=budget, program=program, names_gpus="gpus" in self.entry.fields)
-
-    def program(self) -> Program:
-        """See ``EntryItem``."""
-        return self._script({})[0]
