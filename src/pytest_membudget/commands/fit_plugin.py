@@ -90,12 +90,8 @@ def _at_points(item: EntryItem, varied: Variation) -> Iterator[pytest.Item]:
 
 
 def _several(items: Iterable[pytest.Item]) -> str:
-    names = dict.fromkeys(_without_point(item.nodeid) for item in items)
-    return f"these are several tests; name one of them: {', '.join(names)}"
-
-
-def _without_point(nodeid: str) -> str:
-    return re.sub(r"-?\d+@[^@\]]+\]$", "]", nodeid).removesuffix("[]")
+    without_point = (re.sub(r"-?\d+@[^@\]]+\]$", "]", item.nodeid).removesuffix("[]") for item in items)
+    return f"these are several tests; name one of them: {', '.join(dict.fromkeys(without_point))}"
 
 
 def _not_there(varied: Variation, items: Sequence[pytest.Item]) -> str:

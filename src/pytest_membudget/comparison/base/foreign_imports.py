@@ -18,14 +18,6 @@ VARIABLE = "MEMBUDGET_FOREIGN_IMPORTS"
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Report after the test files were imported, and after a test's body has run, which may import more."""
-    write_imports()
-
-
-pytest_runtest_teardown = pytest_collection_finish
-
-
 def write_imports() -> None:
     """Write the modules of this process that are from the head's checkout, if any."""
     written = os.environ.get(VARIABLE)
@@ -36,6 +28,10 @@ def write_imports() -> None:
     if found:
         path = Path(watched["folder"]) / f"foreign-{os.getpid()}.json"
         path.write_text(json.dumps(found), encoding="utf-8")
+
+
+#: After the test files were imported, and after a test's body has run, which may import more.
+pytest_collection_finish = pytest_runtest_teardown = write_imports
 
 
 def foreign_text(folder: Path) -> str:

@@ -6,6 +6,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -102,6 +103,7 @@ class SourceFinder:
         return self.shows(name) and not is_installed and not name.startswith(_PACKAGE)
 
 
+@cache
 def users_source() -> SourceFinder:
     """The source finder of this environment."""
     import _pytest  # imported here: reports use this module without torch

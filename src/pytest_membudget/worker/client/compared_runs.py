@@ -250,22 +250,19 @@ class Compared:
         self, text: str, own: Cause = DEPENDS, when: str = "with other answers "
     ) -> Iterator[Caveat]:
         """That the figure depends on ``text``; where it does not, which parts do: a budget may limit each."""
-        most = self.first.peak_bytes
+        assert self.first.report is not None
+        most, metric = self.first.peak_bytes, self.first.report.metric
         # one that has raised is smaller as it ended sooner
         sizes = [one.peak_bytes for one in self._counted if one.has_figure or one.peak_bytes > most]
         figure = f"{text}; {when}the figure is {range_text(sizes)}"
         found: dict[Cause, str] = {}
-        limited = _LIMITED | {one: METRIC_DEPENDS for one in METRICS if one != self._metric}
+        limited = _LIMITED | {one: METRIC_DEPENDS for one in METRICS if one != metric}
         for name, taken in self._differing().items() if len({*sizes}) == 1 else ():
             cause = next((cause for begin, cause in limited.items() if name.startswith(begin)), own)
             found.setdefault(cause, f"{figure} too, but {name} {range_text(taken)}")
         if own in found or not found:
             found = {own: found.get(own, figure + " too" * (len({*sizes}) == 1))}
         yield from (Caveat(cause, text) for cause, text in found.items())
-
-    @property
-    def _metric(self) -> str:
-        return self.first.report.metric if self.first.report is not None else ""
 
     def _differing(self) -> dict[str, list[int]]:
         """The parts in which the runs differ, and what each takes."""

@@ -124,10 +124,8 @@ class Comparisons:
         return None
 
 
-@functools.lru_cache(maxsize=256)
-def comparisons_of(file: str) -> Comparisons:
-    """Those of ``file``."""
-    return Comparisons(file)
+#: Those of a file.
+comparisons_of = functools.lru_cache(maxsize=256)(Comparisons)
 
 
 def tree_of(file: str) -> ast.AST:

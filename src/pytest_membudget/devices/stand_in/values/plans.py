@@ -50,7 +50,5 @@ class Plan:
         return None if first is None else slice(first, first + 1)
 
 
-@cache
-def plan_of(operator: Any) -> Plan:
-    """The plan of ``operator``, which every process with the device makes."""
-    return Plan(operator)
+#: The plan of an operator, which every process with the device makes.
+plan_of = cache(Plan)

@@ -3,11 +3,10 @@
 From there on the test is another run than the one on a GPU, and what it takes is not what it takes there.
 """
 
-from functools import cache
 from typing import Final
 
 from ....errors import NotAvailable
-from ....tracking.running_code.source import SourceFinder, users_source
+from ....tracking.running_code.source import users_source
 
 #: Texts, since an error would keep its tensors alive. A process runs one test.
 _refused: Final[list[str]] = []
@@ -21,15 +20,10 @@ def refusal(text: str) -> NotAvailable:
 
 def note_refusal(text: str) -> None:
     """Remember that an error with ``text`` is raised, and for which line of the user's."""
-    file, line = _source().find()
+    file, line = users_source().find()
     _refused.append(text if file is None else f"{file}:{line}: {text}")
 
 
 def refused() -> list[str]:
     """What was refused so far in this process, each with its place."""
     return list(_refused)
-
-
-@cache
-def _source() -> SourceFinder:
-    return users_source()
