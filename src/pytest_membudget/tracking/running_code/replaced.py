@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -31,6 +32,25 @@ class Replacement:
         while (top := getattr(current, "replacement", None)) and top._is_removed and top._function is current:
             current = top._original
             setattr(self._owner, self._name, current)
+
+
+class Inside(threading.local):
+    """Whether this thread runs one of the functions that ``around`` was called with."""
+
+    depth = 0
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function``, which is known to run as long as it does."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self.depth += 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.depth -= 1
+
+        return run
 
 
 class Hooks(ABC):

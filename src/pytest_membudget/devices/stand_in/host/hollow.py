@@ -87,7 +87,7 @@ class HollowTensors:
             if draws:
                 following.drawn.saw(operator, (tensor, *args), tensor)
             else:
-                following.drawn.forget(tensor)
+                following.drawn.notes.forget(tensor)
             return result
 
         return run

@@ -5,7 +5,6 @@ of large tensors that are read as a whole what their memory holds is used, zero 
 """
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ import torch
 from torch.nn.utils import rnn
 
 from ....caveats import HOST_READ, Caveat
+from ....tracking.running_code.replaced import Inside
 from ....tracking.running_code.source import Place, SourceFinder
 from ..values.following import Following
 from .memory import Hollow
@@ -38,13 +38,14 @@ class HostReads:
         self._following = following
         self._memory = following.host
         self._source = source
-        self._turn = threading.local()
+        #: nothing is hollow where tensors are printed: what that computes decides nothing
+        self._printing = Inside()
         self._places: dict[tuple[Place, str], None] = {}
 
     def install(self) -> None:
         """Follow the methods that call no operator."""
         printing: Any = torch._tensor_str
-        printing._str = self._quiet(printing._str)
+        printing._str = self._printing.around(printing._str)
         kind: Any = torch.Tensor
         for name in _METHODS:
             setattr(kind, name, self._around(getattr(kind, name)))
@@ -54,22 +55,9 @@ class HostReads:
         for owner, name in ((torch, "tensor_split"), (kind, "tensor_split"), (rnn, "pack_padded_sequence")):
             setattr(owner, name, self._reading_all_but_first(getattr(owner, name)))
 
-    def _quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """``function``, in which nothing is hollow: what it computes decides nothing."""
-
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            self._turn.quiet = getattr(self._turn, "quiet", 0) + 1
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._turn.quiet -= 1
-
-        return run
-
     def hollow(self, tensor: torch.Tensor) -> int:
-        """Why the values of ``tensor`` are not to be trusted (``Hollow``); 0 if they are, or it is quiet."""
-        return 0 if getattr(self._turn, "quiet", 0) else self._memory.hollow(tensor)
+        """Why the values of ``tensor`` are not to be trusted (``Hollow``); 0 if they are, or are printed."""
+        return 0 if self._printing.depth else self._memory.hollow(tensor)
 
     def answer(self, operator: Any, args: Any, kwargs: Any, reason: int, compute: Callable[[], Any]) -> Any:
         """What ``operator``, one of ``READS``, gives on tensors that are hollow for ``reason``."""

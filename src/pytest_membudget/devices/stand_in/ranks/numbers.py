@@ -15,7 +15,7 @@ class RankNumbers:
     def __init__(self, following: Following) -> None:
         self._known = following.known
         self._supposed = following.supposed
-        self._drawn = following.drawn
+        self._drawn = following.drawn.notes
 
     def most_elements(self, dtype: torch.dtype) -> int:
         """How many elements a tensor of ``dtype`` may have for its numbers to be followed."""

@@ -69,22 +69,9 @@ class DrawnShares:
 
     def __init__(self, known: KnownValues) -> None:
         self._known = known
-        self._notes = _Notes(known.storages)
+        #: by storage
+        self.notes = _Notes(known.storages)
         self._numbers = itertools.count()
-        #: of the storages, as ``storages`` gives them: always the same object
-        self.keys = self._notes.keys
-
-    def forget_at(self, key: int) -> None:
-        """The storage with this ``key`` is no more."""
-        self._notes.forget_at(key)
-
-    def forget(self, tensor: torch.Tensor) -> None:
-        """``tensor`` has been filled on the host."""
-        self._notes.forget(tensor)
-
-    def forget_all(self) -> None:
-        """Anything may have been changed."""
-        self._notes.forget_all()
 
     def saw(self, operator: Any, args: Sequence[Any], result: Any) -> None:
         """``operator`` ran; ``args`` have all that says what it does."""
@@ -93,12 +80,12 @@ class DrawnShares:
                 self._see_any(args[0], result)
             return
         note = self._drawn(*args) if operator is DRAW else self._made(operator, args)
-        self._notes.forget(result)
+        self.notes.forget(result)
         if note is not None:
-            self._notes.enter(result, note)
+            self.notes.enter(result, note)
 
     def _see_any(self, mask: torch.Tensor, result: torch.Tensor) -> None:
-        note = self._notes.of_tensor(mask)
+        note = self.notes.of_tensor(mask)
         expected = note.share * mask.numel() if isinstance(note, _Mask) else None
         if expected is not None and not _SURELY_NONE < expected < _SURELY_SOME:
             self._known.note(result, expected >= _SURELY_SOME)
@@ -107,7 +94,7 @@ class DrawnShares:
         return _Drawn(next(self._numbers), mean, deviation) if deviation > 0 else None
 
     def _made(self, operator: Any, args: Sequence[Any]) -> _Drawn | _Mask | None:
-        notes = [self._notes.of_tensor(one) for one in args if isinstance(one, torch.Tensor)]
+        notes = [self.notes.of_tensor(one) for one in args if isinstance(one, torch.Tensor)]
         if operator is _UNION:
             return _union(*notes) if len(notes) == 2 else None
         if operator is _WHERE:

@@ -35,7 +35,7 @@ class Following:
         self._counted_keys, self._chosen_keys = self.reads.counted
         #: what is known of numbers that were just drawn
         self.drawn = DrawnShares(self.known)
-        self._drawn_keys = self.drawn.keys
+        self._drawn_keys = self.drawn.notes.keys
         self.reads.source = self.shapes.source = source
         #: called with host tensors that are filled, or copied to a card or from one
         self.see_host: Callable[[torch.Tensor], None] = lambda tensor: None
@@ -46,14 +46,14 @@ class Following:
         self.known.forget_all()
         self.supposed.forget_all()
         self.reads.forget_all()
-        self.drawn.forget_all()
+        self.drawn.notes.forget_all()
 
     def forget_at(self, address: int) -> None:
         """Nothing is known any more of the storage that begins at ``address``."""
         self.known.forget_at(address)
         self.supposed.forget_at(address)
         self.reads.forget_at(address)
-        self.drawn.forget_at(address)
+        self.drawn.notes.forget_at(address)
 
     def concerns(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Whether ``saw`` may have anything to note: nothing is known of most activations. It runs often."""
@@ -89,7 +89,7 @@ class Following:
         if lesson is None:
             return
         if self._drawn_keys and not plan.is_of_draws:
-            self.drawn.forget_all()
+            self.drawn.notes.forget_all()
         # sparse tensors have no storage, and nothing is known of them
         with self.host.own(), torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
             if self._supposed_keys and self.supposed.concerns((*args, *kwargs.values())):

@@ -1,13 +1,12 @@
 """Copies on the host of what nobody knows on a card: hollow tensors, followed there as on the card."""
 
-import functools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
 from ....tracking.roles.tensor_parts import tensors_in
+from ....tracking.running_code.replaced import Inside
 from ..host.memory import Hollow, HostMemory
 from .known_values import KnownValues
 from .plans import Plan, plan_of
@@ -31,25 +30,9 @@ class HostCopies:
         self._known = known
         self._reads = reads
         self._saw = saw
-        self._turn = threading.local()
-
-    @property
-    def are_for_files(self) -> bool:
-        """Whether this thread's copies go to a file, where they decide nothing."""
-        return getattr(self._turn, "files", 0) > 0
-
-    def for_files(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """``function``, whose copies go to a file: none is a read; what is not known is hollow there."""
-
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            self._turn.files = getattr(self._turn, "files", 0) + 1
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._turn.files -= 1
-
-        return run
+        self._writing = Inside()
+        #: makes of a function one whose copies go to a file: none is a read; what is unknown is hollow there
+        self.for_files = self._writing.around
 
     def read_into(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """``source`` on a card was copied to ``target``: what is not known there is not known here.
@@ -57,7 +40,7 @@ class HostCopies:
         One number, or a flag, is read: code decides by it. So is what lies in memory that cannot be marked.
         """
         is_small = source.numel() <= _MOST_READ
-        if self.are_for_files:
+        if self._writing.depth:
             self._copied_for_a_file(target, source)
             return
         values = self._reads.certain(source) if is_small else None
