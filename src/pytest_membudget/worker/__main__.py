@@ -87,9 +87,10 @@ def prepare(start: Start) -> Prepared:
     if start.stack_file and "nccl" in start.backend:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     from ..devices.torch_parts import check_torch
-    from .server.self_checks import check_once
 
     check_torch()
+    from .server.self_checks import check_once  # imports parts of it
+
     device: Device = pkgutil.resolve_name(start.device)(find_gpu(start.gpu))
     device.install()
     check_once(device)
