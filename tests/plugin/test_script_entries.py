@@ -236,3 +236,49 @@ def test_further_runs_find_no_checkpoint_where_the_program_runs_and_in_its_outpu
     assert {*figure["variants"]} == {figure["peak"]["allocated"]}
     assert not any(os.path.exists(folder / path) for path in paths)
     assert not [*tmp_path.rglob("*.membudget")]
+
+
+RESUMES_AS_RANKS = """
+    import os
+
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    rank = dist.get_rank()
+    kept = torch.rand(2**20, device="cuda").exp_()
+    if rank == 0:
+        os.makedirs("out", exist_ok=True)
+        with open("out/words", "w") as file:
+            file.write("prepared by rank 0")
+    dist.barrier()
+    assert os.path.exists("out/words")
+    if os.path.exists("out/steps") and os.listdir("out/steps"):  # it has been trained
+        with open("out/latest") as file:
+            kept = torch.load(f"out/steps/{file.read()}/model.pt")
+    else:
+        kept = torch.cat([kept, kept])
+    os.makedirs("out/steps/1", exist_ok=True)
+    torch.save(kept[rank:].clone(), f"out/steps/1/of-{rank}.pt")
+    if rank == 0:
+        torch.save(kept[:1].clone(), "out/steps/1/model.pt")
+        with open("out/latest", "w") as file:
+            file.write("1")
+    dist.barrier()
+    with open("out/latest") as file:
+        torch.load(f"out/steps/{file.read()}/model.pt")
+    """
+
+
+def test_a_rank_finds_no_checkpoint_of_another_before_it_asks_for_it(session_of, tmp_path):
+    files = {
+        "train.py": RESUMES_AS_RANKS,
+        "a.membudget.yaml": json.dumps(
+            {"budgets": [{"name": "resumes", "gpus": 2, "gib": 1, "script": "train.py"}]}
+        ),
+    }
+    run = session_of(files, "--membudget")
+
+    found = [figure["peak"]["allocated"] for figure in run.rows["resumes"]["estimates"]]
+    assert found == [16 * MIB] * 2  # twice 4 MiB, and the copy that is saved
+    assert not [path for path in tmp_path.rglob("*") if path.name == "out" or path.suffix == ".membudget"]

@@ -38,12 +38,13 @@ class ConcurrentRuns:
         channel: Channel,
         most: int,
         start: Callable[[Task], Child | Answer],
-        ended: Callable[[Task, bool], None],
+        ended: Callable[[Task, bool], object],
         free: Callable[[], float] = free_bytes,
     ) -> None:
         """``start``: returns a child that answers a request, or the answer itself.
 
-        ``ended``: called when a request's child has ended, with whether no other one runs, in any process.
+        ``ended``: called when a request's child has ended, with whether no other one runs, in any process;
+        true if another that ran next to it may have changed its figure.
         ``free``: returns the free host memory in bytes.
         """
         self._channel = channel
@@ -151,8 +152,8 @@ class ConcurrentRuns:
                 continue
             run.child.end()
             self._running.remove(run)
-            self._ended(run.task, not self._running and lock.take(alone=True))
-            if run.has_neighbours and not answer.has_figure:
+            is_changed = self._ended(run.task, not self._running and lock.take(alone=True))
+            if run.has_neighbours and (is_changed or not answer.has_figure):
                 self._alone.append(run.task)
             else:
                 self._answer(run.task, answer)

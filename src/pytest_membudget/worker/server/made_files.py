@@ -43,29 +43,54 @@ class MadeFiles:
         self._made: set[str] = set()
         #: what each file was when the run that had made it ended
         self._states: dict[str, tuple[int, ...]] = {}
+        #: of other ranks, which ran before
+        self._others: list[MadeFiles] = []
+        #: those made from the first checkpoint on: a rank that runs later would resume from it
+        self.resumable: set[str] = set()
+        #: of the last run, which may go on
+        self.log = Path(os.devnull)
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether a run that has ended, or goes on, has saved a checkpoint."""
+        return bool(self.resumable) or any(map(_is_checkpoint, _paths(self.log, _MADE)))
 
     @property
     def has_any(self) -> bool:
         """Whether there are any."""
         return bool(self._made)
 
-    def put_away(self) -> None:
-        """Rename them: the test runs again, and nothing else does."""
-        for path in self._made:
+    def put_away(self, others: Iterable[MadeFiles] = ()) -> None:
+        """Rename them: the test runs again, and nothing else does. Of ``others`` what is ``resumable``."""
+        self._others = [*others]
+        for path in [*self._made, *self._hidden]:
             with contextlib.suppress(OSError):
                 os.rename(path, self._away(path))
+
+    @property
+    def _hidden(self) -> Iterator[str]:
+        return (path for other in self._others for path in sorted(other.resumable))
+
+    def _show(self) -> None:
+        """Put back what others have made."""
+        for path in self._hidden:
+            if os.path.lexists(self._away(path)):
+                _merge(self._away(path), path)
 
     def end(self, log: Path) -> None:
         """A run has ended, which was recorded in ``log``: put back what it has overwritten.
 
         And what was put away; then nothing stays of what the run has made, but what it may have downloaded.
         """
+        self._show()
         away = {path for path in self._made if os.path.lexists(self._away(path))}
-        logged = log.read_bytes().split(b"\0") if log.exists() else []
-        kept = {os.fsdecode(line[1:]) for line in logged if line.startswith(_KEPT)}
-        made = {os.fsdecode(line[1:]) for line in logged if line.startswith(_MADE)}
-        made = {path for path in made if os.path.lexists(path) and not is_below(path, kept)}
-        if _NETWORK in logged:
+        kept, listed = {*_paths(log, _KEPT)}, _paths(log, _MADE)
+        others = {path for other in self._others for path in other._states}
+        made = {path for path in listed if os.path.lexists(path) and not is_below(path, kept)} - others
+        if self.is_shared and (saved := _without_downloads(made)):
+            first = min(place for place, path in enumerate(listed) if path in saved)
+            self.resumable = saved | (made & {*listed[first:]})
+        if _paths(log, _NETWORK):
             made = _without_downloads(made)
         if away:
             for path in made - self._made:
@@ -121,6 +146,10 @@ class MadeFiles:
             if is_recording and event == "socket.connect" and _is_network(given[1]):
                 with contextlib.suppress(Exception), open(log, "ab") as file:
                     file.write(_NETWORK + b"\0")
+            if is_recording and event == "open" and not given[2] & os.O_CREAT and any(self._hidden):
+                with contextlib.suppress(Exception):
+                    if is_below(_place_of(given[0], None) or os.devnull, {*self._hidden}):
+                        self._show()
             is_one = is_recording and (event in _MAKES or event in _LOSES)
             if is_one and (event != "open" or given[2] & os.O_CREAT):
                 with contextlib.suppress(Exception):  # it must not fail the test
@@ -231,6 +260,12 @@ def folder_lock(folder: Path) -> Iterator[FolderLock]:
         os.close(opened)
 
 
+def _paths(log: Path, kind: bytes) -> list[str]:
+    """Those that ``log`` has of that kind."""
+    logged = log.read_bytes().split(b"\0") if log.exists() else []
+    return [os.fsdecode(line[1:]) for line in logged if line.startswith(kind)]
+
+
 def _place_of(path: Any, folder: int | None) -> str | None:
     """The absolute path, of which there is one for each way there by ``..``."""
     found = path_of(path, folder)
@@ -262,6 +297,17 @@ def _is_checkpoint(path: str) -> bool:
 def _state(path: str) -> tuple[int, ...]:
     found = os.lstat(path)
     return found.st_mode, found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns
+
+
+def _merge(path: str, goal: str) -> None:
+    """Put what is at ``path`` to ``goal``, where a folder may be."""
+    with contextlib.suppress(OSError):
+        if os.path.isdir(path) and os.path.isdir(goal):
+            for name in os.listdir(path):
+                _merge(os.path.join(path, name), os.path.join(goal, name))
+            os.rmdir(path)
+        else:
+            os.replace(path, goal)
 
 
 def _remove(path: str) -> None:

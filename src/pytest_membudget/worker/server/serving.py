@@ -67,7 +67,7 @@ class ServingPlugin:
         #: Triton's: the folder of the plugin's cache may be the root
         self._besides = (os.environ.get("TRITON_CACHE_DIR", start.scratch), start.scratch)
         #: by test
-        self._made: dict[object, MadeFiles] = {}
+        self._made: dict[tuple[str, int], MadeFiles] = {}
         self._caveats = Caveats()
         self._caveats.install()
         self.served = False
@@ -132,7 +132,7 @@ class ServingPlugin:
         runs = ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended)
         with folder_lock(session.config.rootpath) as lock:
             with suppress(SessionGone):
-                runs.serve(lambda task: self._made_files(task).has_any, lock)
+                runs.serve(self._finds_files, lock)
             if lock.take(alone=True):
                 self._remove_made(self._made.values())
         self._leave()
@@ -170,9 +170,10 @@ class ServingPlugin:
         import_compiler()
         self._device.follow_imports()
         made = self._made_files(task)
-        made.put_away()
+        made.put_away(self._others(task))
+        made.log = self._made_log(task)
         is_real = self._device.is_there  # then the files are, too
-        recording = nullcontext() if is_real else made.recording(self._made_log(task))
+        recording = nullcontext() if is_real else made.recording(made.log)
         return Child(partial(self._body, item, task, recording), self._start.timeout, self._channel)
 
     def _body(
@@ -200,14 +201,25 @@ class ServingPlugin:
         made = MadeFiles(*self._folders, *own, besides=self._besides, is_shared=is_shared)
         return self._made.setdefault(test, made)
 
+    def _others(self, task: Task) -> list[MadeFiles]:
+        """Those of the test's other ranks."""
+        key, rank = task.request.key, task.request.rank
+        return [made for (test, maker), made in self._made.items() if test == key and maker != rank]
+
+    def _finds_files(self, task: Task) -> bool:
+        """Whether there are files that the run would find, and is not to."""
+        return self._made_files(task).has_any or any(other.resumable for other in self._others(task))
+
     def _made_log(self, task: Task) -> Path:
         return Path(self._scratch, f"made-{task.number}")
 
-    def _ended(self, task: Task, is_alone: bool) -> None:
+    def _ended(self, task: Task, is_alone: bool) -> bool:
+        is_changed = any(other.has_saved for other in self._others(task))
         self._made_files(task).end(self._made_log(task))
         if is_alone:
             self._remove_made(made for made in self._made.values() if not made.is_shared)
         shutil.rmtree(_temporary_folder(self._scratch, task.number), ignore_errors=True)
+        return is_changed
 
     def _remove_made(self, runs: Iterable[MadeFiles]) -> None:
         for made in reversed([*runs]):  # a later one's may be in an earlier one's folders
