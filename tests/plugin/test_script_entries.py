@@ -240,6 +240,7 @@ def test_further_runs_find_no_checkpoint_where_the_program_runs_and_in_its_outpu
 
 RESUMES_AS_RANKS = """
     import os
+    import time
 
     import torch
     import torch.distributed as dist
@@ -258,12 +259,15 @@ RESUMES_AS_RANKS = """
             kept = torch.load(f"out/steps/{file.read()}/model.pt")
     else:
         kept = torch.cat([kept, kept])
-    os.makedirs("out/steps/1", exist_ok=True)
-    torch.save(kept[rank:].clone(), f"out/steps/1/of-{rank}.pt")
+    print(kept.norm().item())
+    os.makedirs("out/steps", exist_ok=True)
+    torch.save(kept[rank:].clone(), f"out/steps/of-{rank}.pt")
     if rank == 0:
-        torch.save(kept[:1].clone(), "out/steps/1/model.pt")
+        step = str(time.time_ns())
+        os.makedirs(f"out/steps/{step}")
+        torch.save(kept[:1].clone(), f"out/steps/{step}/model.pt")
         with open("out/latest", "w") as file:
-            file.write("1")
+            file.write(step)
     dist.barrier()
     with open("out/latest") as file:
         torch.load(f"out/steps/{file.read()}/model.pt")

@@ -11,6 +11,7 @@ import stat
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,9 +88,9 @@ class MadeFiles:
         kept, listed = {*_paths(log, _KEPT)}, _paths(log, _MADE)
         others = {path for other in self._others for path in other._states}
         made = {path for path in listed if os.path.lexists(path) and not is_below(path, kept)} - others
-        if self.is_shared and (saved := _without_downloads(made)):
-            first = min(place for place, path in enumerate(listed) if path in saved)
-            self.resumable = saved | (made & {*listed[first:]})
+        if self.is_shared and not away:
+            saved = _without_downloads(made)
+            self.resumable = saved | (made & {*dropwhile(lambda path: path not in saved, listed)})
         if _paths(log, _NETWORK):
             made = _without_downloads(made)
         if away:

@@ -130,6 +130,22 @@ def test_reads_of_what_was_not_computed_are_listed_with_their_lines(trace):
     ]
 
 
+def sparse_from_large(layout):
+    dense = torch.randn(1024, 1024)
+    sparse = dense.to_sparse(layout=getattr(torch, layout)).cuda()
+    return sparse.values().nbytes if layout == "sparse_csr" else sparse._values().nbytes
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+def test_a_large_tensor_becomes_sparse_on_the_host_with_all_of_its_elements_at_most(trace, layout):
+    # 4-byte values, each with its row and its column of 8 bytes, or its column and 1,025 begins of rows
+    traced = trace(sparse_from_large, layout)
+
+    assert traced.value == 4 * MIB
+    indices = {"sparse_coo": 2 * 8 * MIB, "sparse_csr": 8 * MIB + 1025 * 8}[layout]
+    assert traced.report.peak["allocated"] == -(-(4 * MIB + indices) // 512) * 512
+
+
 def zeros_and_fills():
     before = resident_bytes()
     zeros = torch.zeros(GIB // 4)

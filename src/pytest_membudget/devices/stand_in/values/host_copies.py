@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import torch
 
-from ....tracking.roles.tensor_parts import tensors_in
+from ....tracking.roles.tensor_parts import owns_storage, tensors_in
 from ....tracking.running_code.replaced import Inside
 from ..host.memory import Hollow, HostMemory
 from .known_values import KnownValues
@@ -76,7 +76,7 @@ class HostCopies:
         self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Any, reason: int
     ) -> None:
         """``operator`` has written ``results`` on the host, from what is hollow for ``reason``."""
-        made = [tensor for tensor in tensors_in(results) if tensor.device.type == "cpu"]
+        made = [one for one in tensors_in(results) if one.device.type == "cpu" and owns_storage(one)]
         for tensor in made:
             self._host.set_hollow(tensor, max(reason, 0 if _is_whole(tensor) else self._host.hollow(tensor)))
         plan = plan_of(operator)
