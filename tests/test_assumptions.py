@@ -1,13 +1,11 @@
 """``pytest_membudget.assume``: what it takes, how blocks nest, and what it costs where nobody asks."""
 
-import subprocess
-import sys
-
 import pytest
 
 import pytest_membudget
 from pytest_membudget import assume
 from pytest_membudget.assumptions import assumed, assumed_value
+from tests.programs import printed
 
 
 def test_nothing_is_assumed_outside_a_block():
@@ -85,6 +83,5 @@ def test_a_mistake_names_the_value_and_what_to_write(given, error, remedy):
 
 def test_it_is_public_and_imports_no_torch():
     code = "import sys, pytest_membudget\nwith pytest_membudget.assume(bins=3): print('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert run.stdout == "False\n"
+    assert printed("-c", code) == "False\n"
     assert "assume" in pytest_membudget.__all__

@@ -9,6 +9,7 @@ import pytest
 
 import pytest_membudget
 from pytest_membudget.commands.main import main
+from tests.programs import printed
 
 SOURCES = Path(pytest_membudget.__file__).parent.parent
 
@@ -37,14 +38,9 @@ def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, cap
 
 
 def test_the_module_form_and_the_version():
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest_membudget", "--version"],
-        env={"PYTHONPATH": str(SOURCES)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (run.returncode, run.stdout) == (0, f"pytest-membudget {pytest_membudget.__version__}\n")
+    said = printed("-m", "pytest_membudget", "--version", env={"PYTHONPATH": str(SOURCES)})
+
+    assert said == f"pytest-membudget {pytest_membudget.__version__}\n"
 
 
 def test_a_reader_that_has_seen_enough_gets_no_traceback(tmp_path, raw, over):

@@ -2,22 +2,19 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import pytest_membudget
+from tests.programs import printed
 
 SOURCES = Path(pytest_membudget.__file__).parent.parent
 
 
-def python(folder, *arguments):
-    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
-    )
+def python(folder, *arguments, **variables):
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES), **variables}
+    return printed(*arguments, cwd=folder, env=environment, encoding="utf-8")
 
 
 @pytest.fixture
@@ -39,8 +36,7 @@ def test_it_imports_neither_torch_nor_pytest_nor_anything_installed(written, out
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(sorted(new - set(sys.stdlib_module_names)))\n"
     )
-    run = python(written, "-c", code)
-    assert run.stdout.strip() == "['pytest_membudget']", run.stderr
+    assert python(written, "-c", code).strip() == "['pytest_membudget']"
 
 
 def test_the_page_imports_neither_torch_nor_pytest(written):
@@ -51,15 +47,12 @@ def test_the_page_imports_neither_torch_nor_pytest(written):
         "assert main(['report', 'report.json', '--format=html', '--output=out']) == 0\n"
         "print({'torch', 'pytest', 'numpy', 'pandas'} & set(sys.modules))\n"
     )
-    run = python(written, "-c", code)
-    assert run.stdout.strip() == "set()", run.stderr
+    assert python(written, "-c", code).strip() == "set()"
 
 
 def test_it_writes_to_a_file_in_a_new_folder(written):
-    run = python(
-        written, "-m", "pytest_membudget", "report", "report.json", "--format=gitlab", "--output=a/b.json"
-    )
-    assert (run.returncode, run.stdout) == (0, "")
+    command = ("-m", "pytest_membudget", "report", "report.json", "--format=gitlab", "--output=a/b.json")
+    assert python(written, *command) == ""
     assert (written / "a/b.json").read_text().startswith("[")
 
 
@@ -72,18 +65,9 @@ def test_what_cannot_be_written_is_reported(command, raw, row, tmp_path):
 
 def test_output_is_utf8_whatever_the_locale(raw, row, tmp_path):
     (tmp_path / "report.json").write_text(json.dumps(raw(row("größe"))))
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(SOURCES),
-        "LC_ALL": "C",
-        "PYTHONUTF8": "0",
-        "PYTHONIOENCODING": "ascii",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest_membudget", "report", "report.json", "--format=markdown"],
-        cwd=tmp_path, env=environment, capture_output=True, timeout=60,
-    )  # fmt: skip
-    assert "größe" in done.stdout.decode("utf-8")
+    command = ("-m", "pytest_membudget", "report", "report.json", "--format=markdown")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    assert "größe" in python(tmp_path, *command, **locale)
 
 
 def test_the_status_is_not_the_gate(command, raw, over):

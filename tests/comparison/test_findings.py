@@ -6,6 +6,8 @@ import pytest
 
 from pytest_membudget.comparison.findings import MOST_ROWS, explained
 from pytest_membudget.results.comparison import GROWN, Comparison, Finding
+from tests.comparison.conftest import figure_of as figure
+from tests.comparison.conftest import holder as hold
 
 MIB = 2**20
 
@@ -22,61 +24,134 @@ def told(rows):
     return [(row.bytes // MIB, row.component, row.location) for row in rows]
 
 
-def test_a_new_holder_is_the_finding(figure, hold):
+def test_a_new_holder_is_the_finding():
     same = hold(100 * MIB, "parameters", location="model.py:3")
     rows = findings(figure(same, hold(64 * MIB, location="model.py:9")), figure(same))
     assert rows == (Finding(64 * MIB, "activations", "blocks.*", "model.py:9", None, "aten::mm"),)
 
 
-def test_a_line_that_has_moved_is_the_same_line(figure, hold):
-    before = hold(10 * MIB, location="model.py:9", source="x = self.up(x)")
-    after = hold(30 * MIB, location="model.py:14", source="x = self.up(x)")
-    [row] = findings(figure(after), figure(before))
-    assert (row.bytes, row.location, row.base) == (20 * MIB, "model.py:14", "model.py:9")
+UP, F, LOSS = ({"source": f"{text}"} for text in ("x = self.up(x)", "x = f(x)", "loss = f(logits)"))
+CAUSE = hold(30 * MIB, location="m.py:5")
+OF_CAUSE = (30, "activations", "m.py:5")
+SAME = hold(100 * MIB, "parameters", "p", "p.py:1")
+SOFTMAX = {"module": None, "operator": "aten::_log_softmax"}
 
 
-def test_lines_that_have_moved_and_changed_nothing_are_left_out_where_one_has_changed(figure, hold):
-    def held(offset, grown):
-        lines = [hold(40 * MIB, location=f"model.py:{n + offset}", source=f"line {n}") for n in range(5)]
-        return figure(*lines, hold((8 + grown) * MIB, location=f"model.py:{50 + offset}", source="the one"))
-
-    assert told(findings(held(7, 4), held(0, 0))) == [(4, "activations", "model.py:57")]
+def five_lines(offset, grown):
+    lines = [hold(40 * MIB, location=f"model.py:{n + offset}", source=f"line {n}") for n in range(5)]
+    return [*lines, hold((8 + grown) * MIB, location=f"model.py:{50 + offset}", source="the one")]
 
 
-def test_the_same_text_on_several_lines_is_distinguished_by_order(figure, hold):
-    def held(offset, sizes):
-        return figure(
-            *(
-                hold(size * MIB, location=f"m.py:{n * 10 + offset}", source="x = f(x)")
-                for n, size in enumerate(sizes, start=1)
-            )
-        )
-
-    assert told(findings(held(3, [5, 5, 9]), held(0, [5, 5, 5]))) == [(4, "activations", "m.py:33")]
+def of_one_text(*sizes, offset=0):
+    places = [f"m.py:{n * 10 + offset}" for n in (1, 2, 3)]
+    return [hold(size * MIB, location=place, **F) for size, place in zip(sizes, places, strict=True)]
 
 
-def test_a_file_with_another_name_is_the_same(figure, hold):
-    before = hold(90 * MIB, location="old.py:9", source="x = self.up(x)")
-    after = hold(90 * MIB, location="new/model.py:9", source="x = self.up(x)")
-    grown = hold(6 * MIB, "gradients", location="new/model.py:20")
-    assert told(findings(figure(after, grown), figure(before))) == [(6, "gradients", "new/model.py:20")]
+#: What is held at the base and at the head, and the rows.
+CASES = {
+    "both take the same": ([hold(9 * MIB)], [hold(9 * MIB, "gradients")], []),
+    "lines that have moved, of which one has changed": (
+        five_lines(0, 0), five_lines(7, 4), [(4, "activations", "model.py:57")]
+    ),
+    "the same text on several lines, distinguished by order": (
+        of_one_text(5, 5, 5), of_one_text(5, 5, 9, offset=3), [(4, "activations", "m.py:33")]
+    ),
+    "one more line with the same text": (
+        of_one_text(5, 5, 5), [*of_one_text(5, 5, 5), hold(9 * MIB, location="m.py:15", **F)],
+        [(9, "activations", "m.py:15")],
+    ),
+    "a file with another name": (
+        [hold(90 * MIB, location="old.py:9", **UP)],
+        [hold(90 * MIB, location="new/model.py:9", **UP), hold(6 * MIB, "gradients", location="new/m.py:20")],
+        [(6, "gradients", "new/m.py:20")],
+    ),
+    "memory that has moved within a component": (
+        [hold(32 * MIB, "workspaces", "a", "m.py:1", count=2), hold(32 * MIB, "workspaces", "b", "m.py:2")],
+        [hold(32 * MIB, "workspaces", "c", "t.py:1"), hold(32 * MIB, "workspaces", "b", "m.py:2"), CAUSE],
+        [OF_CAUSE],
+    ),
+    "many lines of a module, at the largest": (
+        [SAME],
+        [SAME, *(hold((10 + n) * MIB, location=f"m.py:{100 + n}") for n in range(12))],
+        [(sum(range(10, 22)), "activations", "m.py:111")],
+    ),
+    "a workspace with another first user": (
+        [hold(64 * MIB, "workspaces", "q_proj", "a.py:10", source="self.q_proj(x)", count=2)],
+        [
+            hold(32 * MIB, "workspaces", "embed", "b.py:3", source="embed @ w.T", operator="aten::addmm"),
+            hold(32 * MIB, "workspaces", None, "train.py:3", source="loss.backward()"),
+            CAUSE,
+        ],
+        [OF_CAUSE],
+    ),
+    # as by ``requires_grad_(False)``, and under another module: what holds it is the same
+    "a tensor that changed its component": (
+        [hold(90 * MIB, "parameters", "q_proj.weight", "linear.py:8", source="empty(n, m)")],
+        [hold(90 * MIB, "frozen_parameters", "q_proj.base.weight", "linear.py:9", source="empty(n, m)"),
+         CAUSE],
+        [OF_CAUSE],
+    ),
+    # its temporaries have no module: the operator and the size are what both have in common
+    "a loss that was rewritten in another file": (
+        [hold(90 * MIB, "temporaries", location="train.py:8", **LOSS, **SOFTMAX)],
+        [hold(90 * MIB, "temporaries", location="losses.py:3", source="return f(x, y).mean()", **SOFTMAX),
+         CAUSE],
+        [OF_CAUSE],
+    ),
+    # a new cache and a tensor less that is as large, at lines that have nothing in common
+    "an unrelated pair of one size has its rows": (
+        [SAME, hold(40 * MIB, module="attend", location="attend.py:7", source="scores = scores.float()")],
+        [SAME, hold(40 * MIB, module="cache", location="cache.py:9", source="self.keys.append(key)"),
+         hold(100 * MIB, "gradients", "w", "train.py:5")],
+        [(100, "gradients", "train.py:5"), (40, "activations", "cache.py:9"), (-40, "activations", None)],
+    ),
+}  # fmt: skip
 
 
-def test_the_same_text_in_two_files_is_distinguished_by_file(figure, hold):
-    before = [hold(5 * MIB, location=place, source="x = f(x)") for place in ("b.py:10", "a.py:50")]
-    after = [
-        hold(9 * MIB, location="b.py:60", source="x = f(x)"),
-        hold(5 * MIB, location="a.py:50", source="x = f(x)"),
-    ]
-    [row] = findings(figure(*after), figure(*before))
-    assert (row.bytes, row.location, row.base) == (4 * MIB, "b.py:60", "b.py:10")
+@pytest.mark.parametrize("name", CASES)
+def test_the_rows_are_of_what_has_changed(name):
+    base, head, rows = CASES[name]
+
+    assert told(findings(figure(*head), figure(*base))) == rows
 
 
-def test_nothing_is_found_where_both_take_the_same(figure, hold):
-    assert findings(figure(hold(9 * MIB, "gradients")), figure(hold(9 * MIB))) == ()
+#: The same, and the one row's size, line and line at the base.
+MOVED = {
+    "a line that has moved": (
+        [hold(10 * MIB, location="model.py:9", **UP)], [hold(30 * MIB, location="model.py:14", **UP)],
+        (20, "model.py:14", "model.py:9"),
+    ),
+    "the same text in two files": (
+        [hold(5 * MIB, location="b.py:10", **F), hold(5 * MIB, location="a.py:50", **F)],
+        [hold(9 * MIB, location="b.py:60", **F), hold(5 * MIB, location="a.py:50", **F)],
+        (4, "b.py:60", "b.py:10"),
+    ),
+    "what has shrunk": ([SAME, hold(64 * MIB, location="m.py:9")], [SAME], (-64, None, "m.py:9")),
+    # two lines say the same in other names; a third, of the same size, is new
+    "tensors of one size are not merged across lines": (
+        [
+            hold(64 * MIB, module="a", location="m.py:1", source="x = self.a(x)"),
+            hold(64 * MIB, module="b", location="m.py:2", source="x = self.b(x).relu()"),
+        ],
+        [
+            hold(64 * MIB, module="up", location="m.py:1", source="y = self.up(y)"),
+            hold(64 * MIB, module="down", location="m.py:2", source="y = self.down(y).relu()"),
+            hold(64 * MIB, module="new", location="m.py:3", source="kept.append(y.float())"),
+        ],
+        (64, "m.py:3", None),
+    ),
+}  # fmt: skip
 
 
-def test_what_the_holders_do_not_name_is_reported_as_elsewhere(figure, hold):
+@pytest.mark.parametrize("name", MOVED)
+def test_a_row_has_its_line_and_where_that_was(name):
+    base, head, expected = MOVED[name]
+    [row] = findings(figure(*head), figure(*base))
+
+    assert (row.bytes // MIB, row.location, row.base) == expected
+
+
+def test_what_the_holders_do_not_name_is_reported_as_elsewhere():
     base = figure(hold(100 * MIB))
     head = figure(hold(110 * MIB), rest=50 * MIB)
     rows = findings(head, base)
@@ -84,26 +159,8 @@ def test_what_the_holders_do_not_name_is_reported_as_elsewhere(figure, hold):
     assert rows[1].module == "elsewhere"
 
 
-def test_memory_that_has_moved_within_a_component_is_no_finding(figure, hold):
-    before = [
-        hold(32 * MIB, "workspaces", "a", "m.py:1", count=2),
-        hold(32 * MIB, "workspaces", "b", "m.py:2"),
-    ]
-    after = [hold(32 * MIB, "workspaces", "c", "t.py:1"), hold(32 * MIB, "workspaces", "b", "m.py:2")]
-    grown = hold(20 * MIB, location="m.py:5")
-    assert told(findings(figure(*after, grown), figure(*before))) == [(20, "activations", "m.py:5")]
-
-
-def test_many_lines_of_a_module_become_one_row_at_the_largest(figure, hold):
-    same = hold(MIB, "parameters", location="m.py:1")
-    many = [hold((10 + n) * MIB, "activations", "blocks.*", f"m.py:{100 + n}") for n in range(12)]
-    assert told(findings(figure(same, *many), figure(same))) == [
-        (sum(range(10, 22)), "activations", "m.py:111")
-    ]
-
-
 @pytest.mark.parametrize("count", [1, 7, 40])
-def test_the_rows_are_few_and_add_up_to_nine_tenths(figure, hold, count):
+def test_the_rows_are_few_and_add_up_to_nine_tenths(count):
     names = ("parameters", "gradients", "optimizer_states", "activations", "inputs", "temporaries", "buffers")
     base = figure(hold(MIB, "workspaces"))
     head = figure(
@@ -119,16 +176,10 @@ def test_the_rows_are_few_and_add_up_to_nine_tenths(figure, hold, count):
     assert abs(sum(row.bytes for row in rows) - growth) <= growth * 0.1
 
 
-def test_what_has_shrunk_is_reported_with_where_it_was(figure, hold):
-    base = figure(hold(100 * MIB, "parameters"), hold(64 * MIB, location="m.py:9"))
-    [row] = findings(figure(hold(100 * MIB, "parameters")), base)
-    assert (row.bytes, row.location, row.base) == (-64 * MIB, None, "m.py:9")
-
-
 # Growth over many lines
 
 
-def test_growth_over_many_lines_is_the_components_with_the_number_of_lines_and_the_largest(figure, hold):
+def test_growth_over_many_lines_is_the_components_with_the_number_of_lines_and_the_largest():
     base = [hold(100 * MIB, module=f"m{n}", location=f"m.py:{n}", source=f"line {n}") for n in range(1, 41)]
     head = [replace(one, bytes=(100 + n) * MIB) for n, one in enumerate(base, start=1)]
     [row] = findings(figure(*head), figure(*base))
@@ -138,7 +189,7 @@ def test_growth_over_many_lines_is_the_components_with_the_number_of_lines_and_t
     assert (row.component, row.module) == ("activations", None)
 
 
-def test_a_line_of_several_operators_is_named_by_none_of_them(figure, hold):
+def test_a_line_of_several_operators_is_named_by_none_of_them():
     many = [hold(10 * MIB, module=f"m{n}", operator=f"aten::op{n}", location="m.py:7") for n in range(20)]
     [row] = findings(figure(*many), figure())
 
@@ -146,7 +197,7 @@ def test_a_line_of_several_operators_is_named_by_none_of_them(figure, hold):
     assert (row.module, row.operator) == (None, None)
 
 
-def test_what_the_rows_leave_out_is_counted_and_no_component(figure, hold):
+def test_what_the_rows_leave_out_is_counted_and_no_component():
     names = ("parameters", "gradients", "optimizer_states", "activations", "inputs", "temporaries", "buffers")
     head = [
         hold(10 * MIB, name, f"m{n}.{name}", f"{name}.py:{n}", operator=f"aten::op{n}")
@@ -162,7 +213,7 @@ def test_what_the_rows_leave_out_is_counted_and_no_component(figure, hold):
 # Which row is first
 
 
-def test_a_holder_that_entered_the_list_is_not_paired_with_one_that_left_it(figure, hold):
+def test_a_holder_that_entered_the_list_is_not_paired_with_one_that_left_it():
     """Both lists name the largest: at the base ``y`` is the last of them, at the head ``x``."""
     large = [hold(50 * MIB, "parameters", f"p{n}", f"p.py:{n}", source=f"p {n}") for n in range(3)]
 
@@ -182,7 +233,7 @@ def test_a_holder_that_entered_the_list_is_not_paired_with_one_that_left_it(figu
     )
 
 
-def test_a_holder_that_is_larger_than_any_that_a_list_leaves_out_is_new(figure, hold):
+def test_a_holder_that_is_larger_than_any_that_a_list_leaves_out_is_new():
     listed = hold(50 * MIB, "parameters", "p", "p.py:1")
     base = replace(figure(listed, hold(8 * MIB, location="m.py:1")), holders=(listed,))
     new = hold(60 * MIB, location="m.py:9")
@@ -191,60 +242,7 @@ def test_a_holder_that_is_larger_than_any_that_a_list_leaves_out_is_new(figure, 
     assert told(findings(head, base)) == [(60, "activations", "m.py:9")]
 
 
-def test_tensors_of_one_size_are_not_merged_across_lines(figure, hold):
-    """Two lines say the same in other names; a third, of the same size, is new."""
-    base = [
-        hold(64 * MIB, module="a", location="m.py:1", source="x = self.a(x)"),
-        hold(64 * MIB, module="b", location="m.py:2", source="x = self.b(x).relu()"),
-    ]
-    head = [
-        hold(64 * MIB, module="up", location="m.py:1", source="y = self.up(y)"),
-        hold(64 * MIB, module="down", location="m.py:2", source="y = self.down(y).relu()"),
-        hold(64 * MIB, module="new", location="m.py:3", source="kept.append(y.float())"),
-    ]
-    [row] = findings(figure(*head), figure(*base))
-
-    assert (row.bytes, row.location, row.base, row.module) == (64 * MIB, "m.py:3", None, "new")
-
-
-def test_one_more_line_with_the_same_text_is_the_one_that_is_new(figure, hold):
-    same = [hold(5 * MIB, location=f"m.py:{line}", source="x = f(x)") for line in (10, 20)]
-    new = hold(9 * MIB, location="m.py:15", source="x = f(x)")
-
-    assert told(findings(figure(*same, new), figure(*same))) == [(9, "activations", "m.py:15")]
-
-
-def test_a_workspace_with_another_first_user_is_the_same(figure, hold):
-    before = hold(64 * MIB, "workspaces", "q_proj", "a.py:10", source="self.q_proj(x)", count=2)
-    after = [
-        hold(32 * MIB, "workspaces", "embed", "b.py:3", source="embed @ w.T", operator="aten::addmm"),
-        hold(32 * MIB, "workspaces", None, "train.py:3", source="loss.backward()"),
-    ]
-    cause = hold(30 * MIB, location="m.py:5")
-
-    assert told(findings(figure(*after, cause), figure(before))) == [(30, "activations", "m.py:5")]
-
-
-def test_a_tensor_that_changed_its_component_is_no_finding(figure, hold):
-    """As by ``requires_grad_(False)``, and under another module: what holds it is the same."""
-    before = hold(90 * MIB, "parameters", "q_proj.weight", "linear.py:8", source="empty(n, m)")
-    after = hold(90 * MIB, "frozen_parameters", "q_proj.base.weight", "linear.py:9", source="empty(n, m)")
-    cause = hold(30 * MIB, location="m.py:5")
-
-    assert told(findings(figure(after, cause), figure(before))) == [(30, "activations", "m.py:5")]
-
-
-def test_a_loss_that_was_rewritten_in_another_file_is_no_finding(figure, hold):
-    """Its temporaries have no module: the operator and the size are what both have in common."""
-    operator = {"module": None, "operator": "aten::_log_softmax"}
-    before = hold(90 * MIB, "temporaries", location="train.py:8", source="loss = f(logits)", **operator)
-    after = hold(90 * MIB, "temporaries", location="losses.py:3", source="return f(x, y).mean()", **operator)
-    cause = hold(30 * MIB, location="m.py:5")
-
-    assert told(findings(figure(after, cause), figure(before))) == [(30, "activations", "m.py:5")]
-
-
-def test_a_weight_that_is_gone_is_not_another_of_another_size(figure, hold):
+def test_a_weight_that_is_gone_is_not_another_of_another_size():
     """Mixtral, transformers 4.47.1 -> 4.48.3: the layers' cos_cached are gone, and the model has inv_freq."""
     base = figure(hold(64 * MIB, "buffers", "layers.*.cos_cached", "m.py:3", source="self.cuda()"))
     head = figure(hold(MIB, "buffers", "inv_freq", "m.py:9", source="self.cuda()"))
@@ -253,23 +251,8 @@ def test_a_weight_that_is_gone_is_not_another_of_another_size(figure, hold):
     assert rows == [(-64, "layers.*.cos_cached", None)]
 
 
-def test_an_unrelated_pair_of_one_size_has_its_rows(figure, hold):
-    """A new cache and a tensor less that is as large, at lines that have nothing in common."""
-    same = hold(100 * MIB, "parameters", "p", "p.py:1")
-    gone = hold(40 * MIB, module="attention", location="attention.py:7", source="scores = scores.float()")
-    new = hold(40 * MIB, module="cache", location="cache.py:9", source="self.keys.append(key)")
-    cause = hold(100 * MIB, "gradients", "w", "train.py:5")
-    rows = findings(figure(same, new, cause), figure(same, gone))
-
-    assert told(rows) == [
-        (100, "gradients", "train.py:5"),
-        (40, "activations", "cache.py:9"),
-        (-40, "activations", None),
-    ]
-
-
 @pytest.mark.parametrize("count", [1, 5])
-def test_unrelated_pairs_that_are_larger_than_the_cause_come_after_it(figure, hold, count):
+def test_unrelated_pairs_that_are_larger_than_the_cause_come_after_it(count):
     gone = [hold((90 + n) * MIB, module=f"a{n}", location=f"a.py:{n}", source=f"a{n}") for n in range(count)]
     new = [hold((90 + n) * MIB, module=f"b{n}", location=f"b.py:{n}", source=f"b({n})") for n in range(count)]
     cause = hold(20 * MIB, module="c", location="c.py:1", source="kept.append(x)")
@@ -290,7 +273,7 @@ def test_unrelated_pairs_that_are_larger_than_the_cause_come_after_it(figure, ho
         ("forward", 64, "temporaries"),
     ],
 )
-def test_activations_come_before_what_their_backward_makes(figure, hold, phase, temporary, first):
+def test_activations_come_before_what_their_backward_makes(phase, temporary, first):
     """A backward's temporary is the gradient of an activation; six times as much is something else."""
     kept = hold(20 * MIB, location="model.py:5")
     made = hold(temporary * MIB, "temporaries", location="train.py:9", phase=phase)
@@ -299,7 +282,7 @@ def test_activations_come_before_what_their_backward_makes(figure, hold, phase, 
 
 
 @pytest.mark.parametrize(("rounding", "first"), [(6 * 10, "parameters"), (6 * 10 + 1, "rounding")])
-def test_rounding_comes_after_what_is_rounded(figure, hold, rounding, first):
+def test_rounding_comes_after_what_is_rounded(rounding, first):
     """Larger parameters lie in larger blocks; six times as much is something else."""
     states = hold(20 * MIB, "optimizer_states", "lora_A.exp_avg", "train.py:9")
     head = figure(hold(10 * MIB, "parameters", "lora_A", "model.py:5"), states, rest=rounding * MIB)
@@ -307,7 +290,7 @@ def test_rounding_comes_after_what_is_rounded(figure, hold, rounding, first):
     assert findings(head, figure())[0].component == first
 
 
-def test_what_has_grown_comes_before_what_has_shrunk(figure, hold):
+def test_what_has_grown_comes_before_what_has_shrunk():
     gone = hold(90 * MIB, "temporaries", location="a.py:1")
     new = hold(99 * MIB, "activations", location="b.py:1")
 
@@ -318,7 +301,7 @@ def test_what_has_grown_comes_before_what_has_shrunk(figure, hold):
 # A larger batch, a longer sequence
 
 
-def sample(hold, batch, *, scores=1, weights=1):
+def sample(batch, *, scores=1, weights=1):
     """What a step of ``batch`` samples holds; ``scores`` is another factor, of what grows by its square."""
     return [
         hold(8 * batch, "inputs", None, "train.py:1"),
@@ -342,8 +325,8 @@ def sample(hold, batch, *, scores=1, weights=1):
         ({"batch": 4, "scores": 1}, {"batch": 6, "scores": 20}, None),
     ],
 )
-def test_all_that_a_sample_takes_by_one_factor(figure, hold, before, after, factor):
-    found = explanation(figure(*sample(hold, **after)), figure(*sample(hold, **before)))
+def test_all_that_a_sample_takes_by_one_factor(before, after, factor):
+    found = explanation(figure(*sample(**after)), figure(*sample(**before)))
 
     assert found.factors.get("inputs") == factor
 
@@ -351,7 +334,7 @@ def test_all_that_a_sample_takes_by_one_factor(figure, hold, before, after, fact
 # More tokens of the same images: Dinov2 of transformers 4.47.1 has patches of 14 pixels, not of 16
 
 
-def encoder(hold, tokens, *, lines=6, wider=1, weights=100, images=6):
+def encoder(tokens, *, lines=6, wider=1, weights=100, images=6):
     return [
         hold(images * MIB, "inputs", None, "train.py:1"),
         hold(images * MIB, module="patches", location="m.py:1"),
@@ -378,15 +361,15 @@ def encoder(hold, tokens, *, lines=6, wider=1, weights=100, images=6):
         ({"tokens": 257, "weights": 110}, {"tokens": 197}, None),
     ],
 )
-def test_activations_that_grew_throughout_without_the_inputs(figure, hold, head, base, factor):
-    found = explanation(figure(*encoder(hold, **head)), figure(*encoder(hold, **base)))
+def test_activations_that_grew_throughout_without_the_inputs(head, base, factor):
+    found = explanation(figure(*encoder(**head)), figure(*encoder(**base)))
 
     assert found.factors.get("activations") == factor
 
 
-def test_one_line_of_one_more_token_is_not_all_activations(figure, hold):
+def test_one_line_of_one_more_token_is_not_all_activations():
     """Llama, transformers 4.48.3 -> 4.57.6: the loss is of 512 tokens a text, where a copy had 511."""
-    same = encoder(hold, 512)
+    same = encoder(512)
     before, now = (4 * tokens * 16000 * 4 for tokens in (511, 512))
     copy = hold(before, "temporaries", "loss", "m.py:51")
     base = figure(*same, hold(before, module="loss", location="m.py:50"), copy)
@@ -394,7 +377,7 @@ def test_one_line_of_one_more_token_is_not_all_activations(figure, hold):
     assert not explanation(figure(*same, hold(now, module="loss", location="m.py:50")), base).factors
 
 
-def test_parameters_of_another_size_say_what_was_configured(figure, hold):
+def test_parameters_of_another_size_say_what_was_configured():
     """Dinov2: 768 x 3 x 16 x 16 and 197 x 768 numbers of fp32, then 14 x 14 and 257; the head is the same."""
 
     def model(patch, tokens):
@@ -404,7 +387,7 @@ def test_parameters_of_another_size_say_what_was_configured(figure, hold):
             "head": MIB,
         }
         weights = [hold(size, "parameters", name, "m.py:40", source="cuda()") for name, size in sizes.items()]
-        return figure(*encoder(hold, tokens, lines=14), *weights)
+        return figure(*encoder(tokens, lines=14), *weights)
 
     assert [(one.module, one.bytes) for one in explanation(model(14, 257), model(16, 197)).resized] == [
         ("projection.weight", -(768 * 3 * 60 * 4)),
@@ -412,8 +395,8 @@ def test_parameters_of_another_size_say_what_was_configured(figure, hold):
     ]
 
 
-def test_activations_that_grew_by_several_factors_have_lines_as_causes(figure, hold):
-    base = encoder(hold, 200)
+def test_activations_that_grew_by_several_factors_have_lines_as_causes():
+    base = encoder(200)
     head = [replace(one, bytes=one.bytes * (2 + n % 3)) if one.component == "activations" else one
             for n, one in enumerate(base)]  # fmt: skip
 
@@ -423,7 +406,7 @@ def test_activations_that_grew_by_several_factors_have_lines_as_causes(figure, h
 # What a parameter entails: adapters in fp32, of peft 0.12.0
 
 
-def test_parameters_come_before_their_gradients_and_states(figure, hold):
+def test_parameters_come_before_their_gradients_and_states():
     head = [
         hold(8 * MIB, "optimizer_states", "w", "train.py:1"),
         hold(4 * MIB, "gradients", "w", "train.py:2"),
@@ -435,7 +418,7 @@ def test_parameters_come_before_their_gradients_and_states(figure, hold):
     assert [row.component for row in rows] == ["activations", "parameters", "optimizer_states", "gradients"]
 
 
-def test_states_that_grew_beyond_their_parameters_have_another_cause(figure, hold):
+def test_states_that_grew_beyond_their_parameters_have_another_cause():
     head = [hold(70 * MIB, "optimizer_states", "w", "a.py:1"), hold(9 * MIB, "parameters", "w", "a.py:3")]
 
     assert [row.component for row in findings(figure(*head), figure())] == ["optimizer_states", "parameters"]

@@ -6,7 +6,7 @@ held in ``tests/plugin``.
 
 import pytest
 
-from tests.gate.given import ALONE, ASKED, given_files
+from tests.gate.given import ALONE, ASKED, XDIST, given_files
 
 TWO = "mem_budget(gib=2)"
 #: By what becomes of them: what each test takes, and its marks.
@@ -14,6 +14,7 @@ BY_OUTCOME = {
     "passed": {
         "test_within": ("takes(1)", TWO),
         "test_a_little_more_on_cuda": ("takes(1)", TWO),
+        "test_within_and_expected_over": ("takes(1)", "xfail", TWO),
     },
     # without a limit; pytest's reports have no word for them but that they have not failed
     "unset": {
@@ -26,7 +27,9 @@ BY_OUTCOME = {
         "test_component": ("takes(1, activations=0.75)", 'mem_budget(components={"activations": 0.5})'),
         "test_out_of_memory": ('out_of_memory("aten::mm", "a.py:1")', TWO),
         "test_over_and_another_expected": ("takes(3)", "xfail(raises=KeyError)", TWO),
+        "test_over_and_not_expected_here": ("takes(3)", 'xfail(False, reason="does not apply")', TWO),
     },
+    "expected over": {"test_within_and_strictly_over": ("takes(1)", "xfail(strict=True)", TWO)},
     "measured over": {"test_more_on_cuda": ("takes(1)", TWO)},
     # held to nothing
     "unchecked": {
@@ -40,10 +43,17 @@ BY_OUTCOME = {
         "test_awkward": ("", "mem_budget(gib=1, metric=Awkward())"),
         "test_endless": ("", "mem_budget(gib=10**400)"),
         "test_unchecked_and_expected": ('error("could not be traced")', "xfail", TWO),
+        "test_malformed_and_expected": ("", "xfail(strict=True)", 'mem_budget(gib="1")'),
+        "test_nothing_on_cuda_and_expected": ("takes(0)", "xfail(strict=True)", TWO),
     },
-    "skipped": {"test_skips_itself": ('skips("too slow")', TWO)},
+    "skipped": {
+        "test_skips_itself": ('skips("too slow")', TWO),
+        "test_gives_itself_up": ('skips("xfail: not on this day")', TWO),
+    },
     "xfailed": {
         "test_over_and_expected": ("takes(3)", "xfail", TWO),
+        "test_over_and_strictly_expected": ("takes(3)", 'xfail(strict=True, reason="too large")', TWO),
+        "test_not_to_be_run": ("takes(3)", "xfail(run=False)", TWO),
         "test_raises_and_expected": ('raises("ValueError: no")', "xfail", TWO),
     },
 }
@@ -51,6 +61,8 @@ MEASURED = {
     "test_within": "takes(1)",
     "test_more_on_cuda": "takes(3)",
     "test_a_little_more_on_cuda": "takes(1.25)",
+    "test_within_and_expected_over": "takes(1)",
+    "test_within_and_strictly_over": "takes(1)",
     "test_bare": "takes(3.25)",
     "test_growth_alone": "takes(1)",
 }
@@ -77,9 +89,11 @@ PASSED = {*BY_OUTCOME["passed"], "test_nothing_ran_here"} | UNSET
 SKIPPED, XFAILED = set(BY_OUTCOME["skipped"]), set(BY_OUTCOME["xfailed"])
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, *ASKED, env=ALONE)
+@pytest.fixture(scope="module", params=[(), XDIST], ids=["alone", "xdist"])
+def run(request, session_of):
+    if request.param:
+        pytest.importorskip("xdist")
+    return session_of(FILES, *ASKED, *request.param, env=ALONE)
 
 
 def test_only_what_is_within_its_budget_passes(run):
@@ -90,7 +104,8 @@ def test_only_what_is_within_its_budget_passes(run):
 def test_what_is_over_or_unchecked_fails(run):
     failed = {name for name, outcome in run.outcomes.items() if outcome == "failed"}
 
-    assert failed == OVER | UNCHECKED | {"test_more_on_cuda"}
+    assert failed == OVER | UNCHECKED | {"test_more_on_cuda", "test_within_and_strictly_over"}
+    assert "XPASS(strict)" in run.message("test_within_and_strictly_over")
 
 
 @pytest.mark.parametrize("name", sorted(OVER | UNCHECKED))
@@ -117,7 +132,12 @@ def test_a_value_that_cannot_be_worked_with_fails_its_own_test(run, name):
 def test_skips_are_skips_and_are_listed_as_unchecked(run):
     assert {name for name, outcome in run.outcomes.items() if outcome == "skipped"} == SKIPPED
     told = [line.split(": ")[1] for line in run.summary if line.startswith("unchecked: ")]
-    assert {nodeid.rpartition("::")[2] for nodeid in told} == SKIPPED
+    assert {nodeid.rpartition("::")[2] for nodeid in told} == SKIPPED | {"test_not_to_be_run"}
+    assert run.rows["test_not_to_be_run"]["verdict"] == "skipped"
+
+
+def test_skips_alone_leave_a_session_green(session_of):
+    assert session_of(FILES, *ASKED, "-k", "skips_itself or nothing_ran", env=ALONE).status == 0
 
 
 def test_a_test_without_a_limit_is_counted_as_unset_and_says_what_to_write(run):
@@ -133,6 +153,8 @@ def test_a_test_without_a_limit_is_counted_as_unset_and_says_what_to_write(run):
 
 def test_xfail_expects_an_exceeded_budget_and_an_error_of_the_body_and_nothing_else(run):
     assert {name for name, outcome in run.outcomes.items() if outcome == "xfailed"} == XFAILED
+    expected = [line.split()[-2] for line in run.summary if line.endswith(" (expected)")]
+    assert (expected.count("error"), expected.count("over")) == (1, 2)
 
 
 def test_what_was_measured_over_fails_with_both_figures(run):
@@ -161,21 +183,34 @@ def counts(run):
 
 
 def test_the_counts_are_of_what_they_say(run):
-    # over: four, the one that xfail expects, the one that was measured over; 11 errors, one expected
+    # over: five, the two that xfail expects, the one that was measured over; 13 errors, one expected
     assert counts(run) == [
-        "10 estimated (2 within",
-        "6 over",
+        "14 estimated (4 within",
+        "8 over",
         "2 unset)",
-        "11 without an estimate",
-        "5 measured",
-        "5 not measured",
-        "1 unchecked",
+        "13 without an estimate",
+        "7 measured",
+        "7 not measured",
+        "3 unchecked",
     ]
-    assert "not measured: 5 (over budget already)" in run.summary
+    assert "not measured: 7 (over budget already)" in run.summary
+
+
+def test_with_runxfail_nothing_is_expected(session_of):
+    run = session_of(FILES, *ASKED, "--runxfail", "-k", "not_to_be_run", env=ALONE)
+
+    assert run.outcomes == {"test_not_to_be_run": "failed"}
 
 
 def test_without_measuring_the_estimate_decides(session_of):
-    off = session_of(FILES, *ASKED, "--membudget-measure=off", "-k", "more_on_cuda or within", env=ALONE)
+    off = session_of(
+        FILES,
+        *ASKED,
+        "--membudget-measure=off",
+        "-k",
+        "more_on_cuda or test_within and not expected and not strictly",
+        env=ALONE,
+    )
 
     assert off.status == 0
     assert "0 measured (switched off)" in counts(off)
@@ -183,7 +218,9 @@ def test_without_measuring_the_estimate_decides(session_of):
 
 def test_required_measuring_that_cannot_be_had_fails(session_of):
     none = given_files(ROWS, head=HEAD)
-    required = session_of(none, *ASKED, "--membudget-measure=require", "-k", "within", env=ALONE)
+    required = session_of(
+        none, *ASKED, "--membudget-measure=require", "-k", "test_within and not over", env=ALONE
+    )
 
     assert required.outcomes == {"test_within": "failed"}
     assert "not measured: pytest_membudget.testing was given no" in required.message("test_within")
@@ -197,7 +234,7 @@ def test_a_session_that_ends_without_a_word_of_a_test_is_red(session_of):
         "    return item.name == 'test_within' or None\n"
     )
     lost = session_of(
-        {**FILES, "conftest.py": swallows}, *ASKED, "-k", "test_within or nothing_ran", env=ALONE
+        {**FILES, "conftest.py": swallows}, *ASKED, "-k", "test_within and not over or nothing_ran", env=ALONE
     )
 
     assert lost.status == 1, lost.out
@@ -212,7 +249,14 @@ def test_an_xdist_worker_that_ends_without_a_word_of_its_budgets_leaves_the_sess
         "    getattr(session.config, 'workeroutput', {}).pop('membudget', None)\n"
     )
     silent = session_of(
-        {**FILES, "conftest.py": forgets}, "-p", "xdist.plugin", "-n1", *ASKED, "-k", "test_within", env=ALONE
+        {**FILES, "conftest.py": forgets},
+        "-p",
+        "xdist.plugin",
+        "-n1",
+        *ASKED,
+        "-k",
+        "test_within and not over",
+        env=ALONE,
     )
 
     assert silent.outcomes == {"test_within": "passed"}

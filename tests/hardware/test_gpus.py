@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest_membudget
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.hardware.gpus import find_gpu, load_gpus
 from pytest_membudget.units import GIB, KIB, MIB
+from tests.programs import printed
 
 # What the documentation names as usable in `gpu="..."`.
 PROMISED = [
@@ -220,12 +219,5 @@ def test_a_name_that_means_two_cards_is_refused_with_both(name, sizes):
 def test_importing_the_catalogue_imports_neither_yaml_nor_torch():
     source = Path(pytest_membudget.__file__).parents[1]
     code = "import sys, pytest_membudget.hardware.gpus; print({'yaml', 'torch'} & set(sys.modules))"
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(source)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert run.stdout.strip() == "set()"
+
+    assert printed("-c", code, env={**os.environ, "PYTHONPATH": str(source)}).strip() == "set()"

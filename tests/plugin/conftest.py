@@ -5,5 +5,6 @@ import pytest
 
 @pytest.fixture(scope="module")
 def run(request, session_of):
-    """Over ``FILES``, with ``--membudget`` unless ``ARGS`` say otherwise."""
-    return session_of(request.module.FILES, *getattr(request.module, "ARGS", ("--membudget",)))
+    """Over ``FILES``, with ``--membudget`` unless ``ARGS`` say otherwise, and with the variables ``ENV``."""
+    args = getattr(request.module, "ARGS", ("--membudget",))
+    return session_of(request.module.FILES, *args, env=getattr(request.module, "ENV", None))

@@ -119,18 +119,16 @@ DOCTEST = """
     """
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    files = {
-        "conftest.py": CONFTEST,
-        "test_bodies.py": bad_bodies.source(),
-        "test_items.py": ITEMS,
-        "some.thing": "",
-        "good.rst": f"{DOCTEST}2\n",
-        "bad.rst": f"{DOCTEST}3\n",
-        "pyproject.toml": "[tool.membudget]\ntimeout = 30\nsnapshots = 'all'\n",
-    }
-    return session_of(files, "--membudget", "--doctest-glob=*.rst", "-p", "no:rerunfailures")
+FILES = {
+    "conftest.py": CONFTEST,
+    "test_bodies.py": bad_bodies.source(),
+    "test_items.py": ITEMS,
+    "some.thing": "",
+    "good.rst": f"{DOCTEST}2\n",
+    "bad.rst": f"{DOCTEST}3\n",
+    "pyproject.toml": "[tool.membudget]\ntimeout = 30\nsnapshots = 'all'\n",
+}
+ARGS = ("--membudget", "--doctest-glob=*.rst", "-p", "no:rerunfailures")
 
 
 def skip_without_subtests(name):

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.comparison import story
+from tests.plugin.bodies import source
 from tests.repositories import git
 
 MIB = 2**20
@@ -21,77 +22,44 @@ LOCK = """
       test_states.py::test_expired: {bytes: 536870912, reason: a week, until: 2020-01-01}
       test_states.py::test_same: {bytes: 536870912, reason: no more, until: 2999-12-31}
     """
-STATES = """
-    import pytest
-    from holding import hold
-    from sizes import SIZES
+HEAD_OF_STATES = """\
+import pytest
+from holding import hold
+from sizes import SIZES
 
-    def budget(gib=0.1, **more):
-        return pytest.mark.mem_budget(gib=gib, **more)
+def budget(gib=0.1, **more):
+    return pytest.mark.mem_budget(gib=gib, **more)
 
-    @budget()
-    def test_still_over():
-        hold(0.2)
+"""
+BODIES = {
+    "still_over": "hold(0.2)",
+    "allowed": "hold(SIZES['allowed'])",
+    "less": "hold(SIZES['less'])",
+    "growth_alone": "import inner  # where the test runs\nhold(inner.SIZE)",
+    "rank_1_grows_above_rank_0": (
+        "import torch.distributed as dist  # the process group is there before the body\n"
+        "hold(SIZES['rank 1'] if dist.get_rank() else 0.0625)"
+    ),
+    **dict.fromkeys(["same", "steady", "same_alone"], "hold(0.05)"),
+    **dict.fromkeys(["new_over", "excused", "expired", "expected"], "hold(SIZES['over'])"),
+}
+MARKS = {
+    "same": "budget(max_growth='1%')",
+    "steady": "budget(max_growth='1%')",
+    "allowed": "budget(max_growth='70%')",
+    "less": "budget(gib=1)",
+    "growth_alone": "pytest.mark.mem_budget(max_growth='1%')",
+    "same_alone": "pytest.mark.mem_budget(max_growth='1%')",
+    "rank_1_grows_above_rank_0": "budget(gib=1, max_growth='1%', gpus=2)",
+    "expected": "pytest.mark.xfail(strict=True)\n@budget(gib=1, max_growth='1%')",
+}
 
-    @budget(max_growth="1%")
-    def test_same():
-        hold(0.05)
 
-    @budget(max_growth="1%")
-    def test_steady():
-        hold(0.05)
+def states(name):
+    """Those of both sides, and ``name``."""
+    return source({**BODIES, name: "hold(0.05)"}, HEAD_OF_STATES, MARKS, budget="budget()")
 
-    @budget(max_growth="70%")
-    def test_allowed():
-        hold(SIZES["allowed"])
 
-    @budget(gib=1, max_growth="1%", gpus=2)
-    def test_rank_1_grows_above_rank_0():
-        import torch.distributed as dist  # the process group is there before the body
-
-        hold(SIZES["rank 1"] if dist.get_rank() else 0.0625)
-
-    @budget(gib=1)
-    def test_less():
-        hold(SIZES["less"])
-
-    @budget()
-    def test_new_over():
-        hold(SIZES["over"])
-
-    @budget()
-    def test_excused():
-        hold(SIZES["over"])
-
-    @budget()
-    def test_expired():
-        hold(SIZES["over"])
-
-    @pytest.mark.mem_budget(max_growth="1%")
-    def test_growth_alone():
-        import inner  # where the test runs
-
-        hold(inner.SIZE)
-
-    @pytest.mark.mem_budget(max_growth="1%")
-    def test_same_alone():
-        hold(0.05)
-
-    @pytest.mark.xfail(strict=True)
-    @budget(gib=1, max_growth="1%")
-    def test_expected():
-        hold(SIZES["over"])
-    """
-ONLY_BASE = """
-    @budget()
-    def test_gone():
-        hold(0.05)
-    """
-ONLY_HEAD = """
-    @budget()
-    def test_added():
-        hold(0.05)
-    """
 MENDED = """
     import pytest
     from holding import hold
@@ -109,14 +77,14 @@ BASE = {
     "membudget.lock.yaml": LOCK,
     "sizes.py": 'SIZES = {"less": 0.4, "over": 0.05, "allowed": 0.05, "rank 1": 0.03125}\n',
     "inner.py": "SIZE = 0.0625\n",
-    "test_states.py": STATES + ONLY_BASE,
+    "test_states.py": states("gone"),
     "test_mended.py": MENDED.format(line="import nowhere_to_be_found"),
     **story.base_files(),
 }
 HEAD = {
     "sizes.py": 'SIZES = {"less": 0.3, "over": 0.2, "allowed": 0.075, "rank 1": 0.125}\n',
     "inner.py": "SIZE = 0.125\n",
-    "test_states.py": STATES + ONLY_HEAD,
+    "test_states.py": states("added"),
     "test_mended.py": MENDED.format(line=""),
     **story.head_files(),
 }

@@ -1,5 +1,37 @@
 """``lift_cuda_skips``: guards that skip without CUDA are evaluated where CUDA is, others skip as ever."""
 
+from tests.plugin.bodies import source
+
+HEAD = """\
+import unittest
+
+import pytest
+import torch
+from holding import hold
+
+has_cuda = torch.cuda.is_available()
+
+def unmarked(test):
+    return test
+
+@unittest.skipUnless(has_cuda, "no CUDA")
+class TestCase(unittest.TestCase):
+    def test_by_case(self):
+        self.kept = hold(0.5)
+
+"""
+#: Guards that are lifted, and those that are none against missing CUDA.
+MARKS = {
+    "by_mark": "pytest.mark.skipif(not has_cuda, reason='no CUDA')",
+    "by_text": "pytest.mark.skipif('not torch.cuda.is_available()')",
+    "by_count": (
+        "pytest.mark.mem_budget(gpus=2)\n"
+        "@pytest.mark.skipif(torch.cuda.device_count() < 2, reason='needs two GPUs')"
+    ),
+    "by_unittest": "unittest.skipUnless(has_cuda, 'no CUDA')",
+    "broken": "pytest.mark.skip(reason='broken')",
+    "of_the_cpu": "pytest.mark.skipif(has_cuda, reason='of the CPU')",
+}
 FILES = {
     "pyproject.toml": "[tool.membudget]\nlift_cuda_skips = true\n",
     "conftest.py": """
@@ -15,62 +47,17 @@ FILES = {
             if "by_setup" in item.name and not torch.cuda.is_available():
                 pytest.skip("no CUDA")
         """,
-    "test_guards.py": """
-        import unittest
-
-        import pytest
-        import torch
-        from holding import hold
-
-        has_cuda = torch.cuda.is_available()
-
-        @pytest.mark.skipif(not has_cuda, reason="no CUDA")
-        def test_by_mark():
-            kept = hold(0.5)
-
-        @pytest.mark.skipif("not torch.cuda.is_available()")
-        def test_by_text():
-            kept = hold(0.5)
-
-        @pytest.mark.mem_budget(gpus=2)
-        @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-        def test_by_count():
-            kept = hold(0.5)
-
-        @unittest.skipUnless(has_cuda, "no CUDA")
-        def test_by_unittest():
-            kept = hold(0.5)
-
-        @unittest.skipUnless(has_cuda, "no CUDA")
-        class TestCase(unittest.TestCase):
-            def test_by_case(self):
-                self.kept = hold(0.5)
-
-        def test_by_conftest():
-            kept = hold(0.5)
-
-        def test_by_setup():
-            kept = hold(0.5)
-
-        def test_by_body():
-            if not torch.cuda.is_available():
-                pytest.skip("no CUDA")
-            kept = hold(0.5)
-
-        @pytest.mark.skip(reason="broken")
-        def test_broken():
-            kept = hold(0.5)
-
-        @pytest.mark.skipif(has_cuda, reason="of the CPU")
-        def test_of_the_cpu():
-            kept = hold(0.5)
-
-        def test_without_cuda():
-            assert has_cuda
-        """,
+    "test_guards.py": source(
+        dict.fromkeys([*MARKS, "by_conftest", "by_setup"], "kept = hold(0.5)")
+        | {
+            "by_body": "if not torch.cuda.is_available():\n    pytest.skip('no CUDA')\nkept = hold(0.5)",
+            "without_cuda": "assert has_cuda",
+        },
+        HEAD,
+        MARKS,
+        budget="unmarked",
+    ),
 }
-
-
 ARGS = ("--membudget=all",)
 
 

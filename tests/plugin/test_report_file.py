@@ -1,10 +1,11 @@
 """report.json: complete, plain and the same with xdist; a folder that cannot be written changes no result."""
 
 import json
-import re
+import os
 
 import pytest
 
+from pytest_membudget.devices.torch_build.installed import workers_torch
 from tests.report_fixtures import caveat_texts
 from tests.repositories import git
 
@@ -53,10 +54,18 @@ def of(run, beginning):
 
 def test_the_head_says_what_it_was_made_with(run):
     report = run.report
+    (header,) = [
+        line for line in run.lines if line.startswith("membudget: estimates on a stand-in H100-80GB ")
+    ]
 
     assert report["distributions"]["pytest"] == pytest.__version__
     assert report["schema_version"] == 2
-    assert re.match(r"2\.\d+", report["torch"])
+    assert report["torch"] == workers_torch(os.environ).version
+    assert f"by the code of torch {report['torch']}" in header
+
+
+def test_the_figures_are_of_the_stand_in(run):
+    assert {row["estimates"][0]["device"] for row in run.report["tests"] if row["estimates"]} == {"stand-in"}
 
 
 def test_an_estimate_adds_up(run):

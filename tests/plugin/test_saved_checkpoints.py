@@ -72,12 +72,7 @@ FILES = {
 }
 
 
-STRICT = ("--membudget", "--membudget-strict")
-
-
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of({"test_saving.py": FILES["test_saving.py"]}, *STRICT)
+ARGS = ("--membudget", "--membudget-strict", "test_saving.py")
 
 
 def test_bytes_that_go_to_a_file_decide_nothing(run):
@@ -93,7 +88,7 @@ def test_a_checkpoint_is_loaded_as_large_as_it_was_saved(run):
 def test_a_trainer_is_continued_from_its_checkpoint(session_of):
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    run = session_of({"test_trainer.py": FILES["test_trainer.py"]}, *STRICT)
+    run = session_of(FILES, *ARGS[:2], "test_trainer.py")
 
     assert run.outcomes == {"test_a_run_is_continued": "passed"}, run.out
     assert run.rows["test_a_run_is_continued"]["verdict"] == "within"

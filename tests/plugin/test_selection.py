@@ -90,6 +90,13 @@ def test_a_rerun_failure_is_traced_once_and_reported_once(rerun):
     assert [row["nodeid"] for row in run.report["tests"]] == [f"test_budgets.py::{name}" for name in MARKED]
 
 
+def test_required_measuring_without_a_card_fails_with_the_reason(rerun):
+    run = rerun("-k", "small", "--membudget-measure=require")
+
+    assert run.outcomes == {"test_small": "failed"}
+    assert run.message("test_small").startswith("BudgetUnchecked: not measured: no CUDA: ")
+
+
 def test_a_session_without_marked_tests_starts_no_worker_and_says_nothing(rerun):
     run = rerun("-k", "plain")
 

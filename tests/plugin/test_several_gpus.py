@@ -3,11 +3,11 @@
 Bodies take plain bytes, by the rank that they are: what a rank takes is what stands here.
 """
 
-import pytest
-
 from tests.report_fixtures import caveat_texts
 
+ENV = {"LOCAL_WORLD_SIZE": "8"}
 FILES = {
+    "pyproject.toml": "[tool.membudget]\nsnapshots = 'all'\n",
     "test_budgets.py": """
         import pytest
         from holding import hold
@@ -54,13 +54,6 @@ FILES = {
         """,
 }
 HALF = 2**29
-
-
-@pytest.fixture(scope="module")
-def run(session_of):
-    settings = "[tool.membudget]\nsnapshots = 'all'\n"
-    files = {**FILES, "pyproject.toml": settings}
-    return session_of(files, "--membudget", env={"LOCAL_WORLD_SIZE": "8"})
 
 
 def peaks(run, name):

@@ -2,8 +2,48 @@
 
 import pytest
 
+from tests.plugin.bodies import source
 from tests.report_fixtures import caveat_texts
 
+HEAD = """\
+import unittest
+
+import pytest
+import torch
+from holding import hold
+
+budget = pytest.mark.mem_budget(gib=1)
+
+class TestParts(unittest.TestCase):
+    @budget
+    def test_parts(self):
+        kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
+        for size in (1, 2):
+            with self.subTest(size=size):
+                if size == 2:
+                    self.skipTest("no weights here")
+
+"""
+SMALL, TOO_LARGE = "hold(1 / 256)", "kept = hold(2)\npytest.skip('too large for CI')"
+BODIES = {
+    **dict.fromkeys(["skip", "skipif", "skipif_as_text"], "raise AssertionError"),
+    **dict.fromkeys(
+        ["guarded_by_a_hook", "guard_that_does_not_apply", "skipped_where_cuda_is", "checked"], SMALL
+    ),
+    "skip_in_the_body": f"{SMALL}\npytest.skip('no weights here')",
+    "importorskip_in_the_body": "pytest.importorskip('a_module_that_nobody_has')",
+    **dict.fromkeys(["over", "over_on_two_ranks", "within_and_skips_itself"], TOO_LARGE),
+}
+MARKS = {
+    "skip": "pytest.mark.skip(reason='later')\n@budget",
+    "skipif": "pytest.mark.skipif(not torch.cuda.is_available(), reason='needs CUDA')\n@budget",
+    "skipif_as_text": "pytest.mark.skipif('not torch.cuda.is_available()', reason='CUDA too')\n@budget",
+    "guarded_by_a_hook": "pytest.mark.gpu\n@budget",
+    "guard_that_does_not_apply": "pytest.mark.skipif(False, reason='does not apply')\n@budget",
+    "skipped_where_cuda_is": "pytest.mark.skipif(torch.cuda.is_available(), reason='for CPUs')\n@budget",
+    "over_on_two_ranks": "pytest.mark.mem_budget(gib=1, gpus=2)",
+    "within_and_skips_itself": "pytest.mark.mem_budget(gib=3)",
+}
 FILES = {
     "conftest.py": """
         import pytest
@@ -31,64 +71,7 @@ FILES = {
         def test_skipped_by_a_hook():
             raise AssertionError
         """,
-    "test_budgets.py": """
-        import unittest
-
-        import pytest
-        import torch
-
-        @pytest.mark.skip(reason="later")
-        @pytest.mark.mem_budget(gib=1)
-        def test_skip():
-            raise AssertionError
-
-        @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-        @pytest.mark.mem_budget(gib=1)
-        def test_skipif():
-            raise AssertionError
-
-        @pytest.mark.skipif("not torch.cuda.is_available()", reason="needs CUDA too")
-        @pytest.mark.mem_budget(gib=1)
-        def test_skipif_as_text():
-            raise AssertionError
-
-        @pytest.mark.gpu
-        @pytest.mark.mem_budget(gib=1)
-        def test_guarded_by_a_hook():
-            torch.empty(2**20, device="cuda")
-
-        @pytest.mark.skipif(False, reason="does not apply")
-        @pytest.mark.mem_budget(gib=1)
-        def test_guard_that_does_not_apply():
-            torch.empty(2**20, device="cuda")
-
-        @pytest.mark.skipif(torch.cuda.is_available(), reason="for CPUs alone")
-        @pytest.mark.mem_budget(gib=1)
-        def test_skipped_where_cuda_is():
-            torch.empty(2**20, device="cuda")
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_skip_in_the_body():
-            torch.empty(2**20, device="cuda")
-            pytest.skip("no weights here")
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_importorskip_in_the_body():
-            pytest.importorskip("a_module_that_nobody_has")
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_checked():
-            torch.empty(2**20, device="cuda")
-
-        class TestParts(unittest.TestCase):
-            @pytest.mark.mem_budget(gib=1)
-            def test_parts(self):
-                kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
-                for size in (1, 2):
-                    with self.subTest(size=size):
-                        if size == 2:
-                            self.skipTest("no weights here")
-        """,
+    "test_budgets.py": source(BODIES, HEAD, MARKS),
     "test_whole_file.py": """
         import pytest
         import torch
@@ -108,9 +91,10 @@ FILES = {
 }
 SKIPPED_HERE = ("test_skipif", "test_skipif_as_text", "test_skipped_by_a_hook")
 SKIPPED_THERE = {
-    "test_skipped_where_cuda_is": "for CPUs alone",
+    "test_skipped_where_cuda_is": "for CPUs",
     "test_skip_in_the_body": "no weights here",
     "test_importorskip_in_the_body": "a_module_that_nobody_has",
+    "test_within_and_skips_itself": "too large for CI",
 }
 
 
@@ -157,43 +141,14 @@ def test_the_others_are_checked(run):
     assert run.outcomes["test_guard_that_does_not_apply"] == "passed"
     assert run.outcomes["test_guarded_by_a_hook"] == "passed"  # the hook finds CUDA where the test runs
     assert run.outcomes["test_checked"] == "passed"
-    assert run.status == 0
 
 
-def test_a_test_that_skips_itself_when_it_is_over_its_budget_is_over(session_of):
-    files = {
-        "test_budgets.py": """
-            import pytest, torch
-
-            def hold(gib):
-                return torch.empty(gib * 2**30, dtype=torch.uint8, device="cuda")
-
-            @pytest.mark.mem_budget(gib=1)
-            def test_over():
-                kept = hold(2)
-                pytest.skip("too large for CI")
-
-            @pytest.mark.mem_budget(gib=1, gpus=2)
-            def test_over_on_two_ranks():
-                kept = hold(2)
-                pytest.skip("too large for CI")
-
-            @pytest.mark.mem_budget(gib=3)
-            def test_within():
-                kept = hold(2)
-                pytest.skip("too large for CI")
-            """
-    }
-
-    run = session_of(files, "--membudget")
-
-    assert run.outcomes == {
-        "test_over": "failed", "test_over_on_two_ranks": "failed", "test_within": "skipped",
-    }, run.out  # fmt: skip
+def test_a_test_that_skips_itself_when_it_is_over_its_budget_is_over(run):
     over = "1.00 GiB over its budget of 1 GiB, before it skipped itself: too large for CI"
     assert run.message("test_over") == f"BudgetExceeded: {over}"
     assert run.message("test_over_on_two_ranks") == f"BudgetExceeded: rank 0 of 2: {over}"
-    assert run.rows["test_within"]["verdict"] == "skipped"
+    failed = {name for name, outcome in run.outcomes.items() if outcome == "failed"}
+    assert failed == {"test_over", "test_over_on_two_ranks"}
 
 
 def test_a_part_that_is_skipped_is_listed(run):

@@ -3,12 +3,14 @@
 Among it work that a test leaves to threads, and cards that it looks for by itself.
 """
 
+import re
+
 import pytest
 
 from tests.plugin.bodies import source
 
 HEAD = """\
-import gc, os, shutil, subprocess, sys, threading, time
+import gc, multiprocessing, os, shutil, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -30,16 +32,29 @@ def lengths():
     return torch.randn(64, device="cuda").mul(100).long().sum().item()
 
 """
+METHODS = ("spawn", "fork", "forkserver")
 #: The causes of a test's caveats, whether a strict session fails it, and its body.
 TESTS = {
     "loss": (
         set(), False, "loss = torch.randn(2**10, 2**10, device='cuda').mean()\nassert loss.item() is not None"
     ),
-    "largest_size": ({"worst-case"}, False, "x = torch.randn(2**10, device='cuda')\nhold()[x > 0]"),
+    "largest_size": ({"worst-case"}, False, "x = torch.randn(2**20, device='cuda')\nkept = x[x > 0]"),
+    "share_that_is_said": ({"given"}, False, "x = torch.randn(2**20, device='cuda')\nkept = x[x > 0]"),
     "size_that_is_said": (
         {"given"}, False, "with pytest_membudget.assume(value=64):\n    hold(int(lengths()) + 1)"
     ),
+    "smaller_batch": (
+        {"out-of-memory", "method"}, False,
+        "try:\n    hold(10 * 2**20)\nexcept torch.OutOfMemoryError:\n    hold(2**11)",
+    ),
     "process": ({"process"}, True, "hold()\nsubprocess.run([sys.executable, '-c', ''], check=True)"),
+    **{  # no audit event says that one is spawned
+        f"process_by_{method}": (
+            {"process"}, True,
+            f"hold()\nmultiprocessing.get_context('{method}').Process(target=int).start()",
+        )
+        for method in METHODS
+    },
     "tool": (
         {"tool"}, False,
         "hold()\nsubprocess.run(['uname'], check=True, capture_output=True)\n"
@@ -86,7 +101,24 @@ TESTS = {
         "torch.linalg.cholesky(torch.eye(64, device='cuda') + torch.randn(64, 64, device='cuda'))",
     ),
 }  # fmt: skip
-FILES = {"test_budgets.py": source({name: body for name, (*_, body) in TESTS.items()}, HEAD)}
+MARKS = {
+    "share_that_is_said": "budget\n@pytest_membudget.assume(true_fraction=0.5)",
+    "smaller_batch": "pytest.mark.mem_budget(gib=80, gpu='RTX-4090')",
+}
+FILES = {"test_budgets.py": source({name: body for name, (*_, body) in TESTS.items()}, HEAD, MARKS)}
+STARTED = "a process is started( .*)?: what it allocates is not counted"
+#: MiB: numbers, their mask, places and what is selected; what fits a smaller card; of rings 600, or 512
+#: afterwards, or one that waits for the collection of the one before; what a card's tool lets a body take.
+SIZES = {
+    "largest_size": 4 + 1 + 8 + 4,
+    "share_that_is_said": 4 + 1 + (8 + 4) / 2,
+    "smaller_batch": 8,
+    "rings": 600,
+    "rings_below_the_peak": 512,
+    "rings_that_are_collected": 1,
+    "card_tool": 8,
+    "card_tool_that_is_run": 8,
+}
 
 
 @pytest.fixture(scope="module")
@@ -123,23 +155,23 @@ def test_what_decides_a_size_and_what_is_missing_fails_with_it(runs):
     assert {name for name, outcome in strict.outcomes.items() if outcome == "failed"} == unchecked
 
 
-def test_what_rings_hold_counts_as_if_python_collected_nothing(runs):
-    """600 of 1 MiB, or 512 MiB afterwards, or one that waits for the collection of the one before."""
-    sizes = {"rings": 600, "rings_below_the_peak": 512, "rings_that_are_collected": 1}
-    rows = runs[0].rows
-    found = {name: rows[f"test_{name}"]["estimates"][0]["peak"]["allocated"] / 2**20 for name in sizes}
-
-    assert found == sizes
-    [caveat] = rows["test_rings"]["estimates"][0]["caveats"]
-    assert caveat["text"].startswith("reference cycles hold tensors until Python collects garbage")
-    assert caveat["text"].endswith(" to 0.59 GiB")
+def texts_of(runs, name):
+    return [one["text"] for one in runs[0].rows[f"test_{name}"]["estimates"][0]["caveats"]]
 
 
-def test_a_machine_with_cards_has_their_tool(runs):
-    rows = runs[0].rows
-    peaks = [rows[f"test_card_tool{which}"]["estimates"][0]["peak"] for which in ("", "_that_is_run")]
+def test_figures_are_of_the_worst_case_and_as_if_python_collected_nothing(runs):
+    assert {name: runs[0].allocated(f"test_{name}") / 2**20 for name in SIZES} == SIZES
+    [text] = texts_of(runs, "rings")
+    assert text.startswith("reference cycles hold tensors until Python collects garbage")
+    assert text.endswith(" to 0.59 GiB")
 
-    assert [peak["allocated"] for peak in peaks] == [2**23, 2**23]
+
+@pytest.mark.parametrize("name", ["process", *(f"process_by_{method}" for method in METHODS)])
+def test_a_caveat_names_its_line(runs, name):
+    line = FILES["test_budgets.py"].splitlines().index(f"def test_{name}():") + 3
+
+    [text] = texts_of(runs, name)
+    assert re.fullmatch(rf"test_budgets\.py:{line}: {STARTED}", text), text
 
 
 def test_the_figures_do_not_move(runs):

@@ -80,16 +80,13 @@ FOR_EVER = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    files = {
-        "test_bodies.py": BODIES,
-        "seconds.py": SECONDS,
-        "forever.py": "while True:\n    pass\n",
-        "f.membudget.yaml": "budgets: [{name: forever, gib: 1, script: forever.py}]\n",
-        "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\n",
-    }
-    return session_of(files, "--membudget")
+FILES = {
+    "test_bodies.py": BODIES,
+    "seconds.py": SECONDS,
+    "forever.py": "while True:\n    pass\n",
+    "f.membudget.yaml": "budgets: [{name: forever, gib: 1, script: forever.py}]\n",
+    "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\n",
+}
 
 
 @pytest.mark.parametrize("name", ["test_has_a_fifth_of_a_processor", "test_waits_for_its_compile_workers"])

@@ -1,7 +1,5 @@
 """What stays when a body ends, and what a step leaves behind: said with its line, and held to a budget."""
 
-import pytest
-
 MIB = 2**20
 BODIES = """
     import pytest
@@ -106,16 +104,13 @@ PROGRAM = """
 """
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    """All of them in one session."""
-    files = {
-        "test_stays.py": BODIES,
-        "program.py": PROGRAM,
-        "a.membudget.yaml": "budgets: [{name: program, held_gib: 0.01, script: program.py}]\n",
-        "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n",
-    }
-    return session_of(files, "--membudget", "test_stays.py", "a.membudget.yaml")
+FILES = {
+    "test_stays.py": BODIES,
+    "program.py": PROGRAM,
+    "a.membudget.yaml": "budgets: [{name: program, held_gib: 0.01, script: program.py}]\n",
+    "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n",
+}
+ARGS = ("--membudget", "test_stays.py", "a.membudget.yaml")
 
 
 def held(run, name):
@@ -128,6 +123,7 @@ def test_what_is_kept_is_named_with_its_line(run):
     assert held(run, "test_kept")["bytes"] == 64 * MIB
     assert (row["bytes"], row["location"]) == (64 * MIB, "test_stays.py:18")
     assert "Still held when the body ends, 64.0 MiB:" in run.text("test_kept")
+    assert "pytest_membudget" not in run.text("test_kept"), "no line of this plugin"
 
 
 def test_a_cache_that_outlives_the_call_is_over_its_budget(run):

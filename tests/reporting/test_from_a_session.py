@@ -1,10 +1,10 @@
 """A real report.json, alone and with pytest-xdist, goes through the command."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+from tests.programs import printed
 
 FILES = {
     "test_budgets.py": """
@@ -44,20 +44,8 @@ def run(session_of):
 @pytest.fixture(scope="module")
 def written(run):
     """``written("gitlab")`` is the report in a format."""
-
-    def write(output_format):
-        command = [sys.executable, "-m", "pytest_membudget", "report", str(run.report_path)]
-        done = subprocess.run(
-            [*command, f"--format={output_format}"],
-            cwd=run.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return write
+    command = ("-m", "pytest_membudget", "report", run.report_path)
+    return lambda output_format: printed(*command, f"--format={output_format}", cwd=run.folder)
 
 
 def test_what_is_expected_is_in_its_row(run):

@@ -1,7 +1,6 @@
 """A limit of address space that a test has set does not hold for what is done after it."""
 
-import subprocess
-import sys
+from tests.programs import printed
 
 BODY = """
 import resource
@@ -19,6 +18,4 @@ except MemoryError:
 
 
 def test_the_limit_is_away_and_comes_back():
-    done = subprocess.run([sys.executable, "-c", BODY], capture_output=True, text=True, check=False)
-
-    assert done.stdout == "limited again\n", done.stderr
+    assert printed("-c", BODY) == "limited again\n"

@@ -1,7 +1,6 @@
 """A process of ours is started as the session's own was."""
 
-import subprocess
-import sys
+from tests.programs import printed
 
 ASKED = "from pytest_membudget.worker.processes import interpreter_options as o; print(*o())"
 
@@ -9,6 +8,4 @@ ASKED = "from pytest_membudget.worker.processes import interpreter_options as o;
 def test_options_of_python_are_passed_on():
     told = ["-O", "-W", "error::UserWarning", "-X", "utf8", "-B"]
 
-    done = subprocess.run([sys.executable, *told, "-c", ASKED], capture_output=True, text=True, check=True)
-
-    assert set(done.stdout.split()) >= {"-O", "-Werror::UserWarning", "utf8", "-B"}
+    assert set(printed(*told, "-c", ASKED).split()) >= {"-O", "-Werror::UserWarning", "utf8", "-B"}

@@ -1,9 +1,8 @@
 """Reading PyTorch's stacks costs what it must: torch._inductor is not imported for it."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.programs import printed
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +27,4 @@ print("torch._inductor" in sys.modules)
 @pytest.mark.parametrize(("before", "said"), [(False, "False True True"), (True, "True True True")])
 def test_stacks_are_read_without_inductor_unless_it_is_there(before, said):
     """Without the context torch imports it: if that goes, so does the context."""
-    done = subprocess.run(
-        [sys.executable, "-c", READING.format(before=before)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == said
+    assert printed("-c", READING.format(before=before)).strip() == said

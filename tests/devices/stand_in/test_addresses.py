@@ -1,11 +1,10 @@
 """Names of functions by address: the C library's, and local ones, without looking at all each time."""
 
 import os
-import subprocess
-import sys
 
 from pytest_membudget.devices.stand_in.building import built_libraries
 from pytest_membudget.devices.stand_in.compiling import LIBRARY
+from tests.programs import printed
 
 #: Prints what both find at addresses in a large library of torch's, and by how much ours is faster.
 COMPARING = """
@@ -62,14 +61,8 @@ print(*named, all_seconds / seconds)
 
 def test_they_are_the_c_librarys_and_local_ones_and_found_ten_times_as_fast():
     library = built_libraries(os.environ) / LIBRARY
-    run = subprocess.run(
-        [sys.executable, "-c", COMPARING],
-        env={**os.environ, "LD_PRELOAD": str(library)},
-        capture_output=True,
-        text=True,
-    )
 
-    assert run.returncode == 0, run.stderr
-    ours, theirs, times = run.stdout.split()
+    ours, theirs, times = printed("-c", COMPARING, env={**os.environ, "LD_PRELOAD": str(library)}).split()
+
     assert int(ours) - 100 > int(theirs) > 100
     assert float(times) > 10

@@ -4,7 +4,6 @@ import os
 import platform
 import shutil
 import stat
-import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ import pytest
 
 from pytest_membudget.devices.stand_in import building
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
+from tests.programs import printed
 
 pytestmark = pytest.mark.slow
 
@@ -90,15 +90,8 @@ def test_opening_the_drivers_library_finds_its_functions(stand_in_libraries):
     )
     preloaded = " ".join(str(stand_in_libraries / name) for name in sorted(LIBRARIES))
 
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "LD_PRELOAD": preloaded},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout.split() == ["100", "0"]  # CUDA_ERROR_NO_DEVICE: the environment names no cards
+    # CUDA_ERROR_NO_DEVICE: the environment names no cards
+    assert printed("-c", code, env={**os.environ, "LD_PRELOAD": preloaded}).split() == ["100", "0"]
 
 
 def test_processes_that_build_at_once_get_the_same(environment, quick_compiler, tmp_path):

@@ -1,7 +1,6 @@
-import subprocess
-import sys
-
 import pytest
+
+from tests.programs import printed
 
 COMPILER = """
 import os, sys
@@ -23,11 +22,7 @@ print([name for name in ("plain", "running") if f"pytest_membudget.recipes.{{nam
 
 @pytest.mark.parametrize(("recipe", "imported"), [("plain", ["running"]), ("of_nobody", [])])
 def test_what_a_recipe_imports_is_imported_once_and_the_recipe_runs_as_a_program(recipe, imported):
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.format(recipe)], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout.strip() == str(imported)
+    assert printed("-c", CODE.format(recipe)).strip() == str(imported)
 
 
 @pytest.mark.slow
@@ -36,7 +31,7 @@ def test_what_compiles_is_imported_once_where_a_test_has_compiled_and_initialize
     plain, compiled = tmp_path / "plain", tmp_path / "compiled"
     (plain / "of_a_test").mkdir(parents=True)
     (compiled / "of_a_test" / "fxgraph").mkdir(parents=True)
-    words = [sys.executable, "-c", COMPILER, str(tmp_path / "none"), str(plain), str(compiled)]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)
 
-    assert done.stdout.split() == ["False", "False", "True", "False"]
+    said = printed("-c", COMPILER, tmp_path / "none", plain, compiled)
+
+    assert said.split() == ["False", "False", "True", "False"]

@@ -5,13 +5,13 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 
 import pytest
 
 from pytest_membudget.devices.stand_in.compiling import LIBRARY
 from pytest_membudget.devices.stand_in.linked.elf_reader import defined_functions, read_shared_object
 from pytest_membudget.devices.stand_in.linked.elf_writer import written_library
+from tests.programs import printed as printed_by
 
 MACHINES = ["x86_64", "aarch64"]
 #: With a version, with another, with none.
@@ -23,18 +23,6 @@ def write(folder, machine, needed="/libmembudget_stand_in.so"):
     path = folder / "cusparse.so.12"
     path.write_bytes(written_library(machine, "libcusparse.so.12", str(needed), VERSIONS, REFUSING))
     return path
-
-
-def run(library, code):
-    """What a Python prints that has preloaded the stand-in's library."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"LD_PRELOAD": str(library)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -135,9 +123,11 @@ print({printed})
 def test_a_function_refuses_by_name_and_others_are_found_in_the_stand_in(
     stand_in_libraries, tmp_path, printed, expected
 ):
-    path = write(tmp_path, platform.machine(), stand_in_libraries / LIBRARY)
+    library = stand_in_libraries / LIBRARY
+    path = write(tmp_path, platform.machine(), library)
+    code = CODE.format(path=str(path), printed=printed)
 
-    assert run(stand_in_libraries / LIBRARY, CODE.format(path=str(path), printed=printed)) == expected
+    assert printed_by("-c", code, env={"LD_PRELOAD": str(library)}).split() == expected
 
 
 def test_a_library_that_its_instructions_cannot_reach_across_is_refused():

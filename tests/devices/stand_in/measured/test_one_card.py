@@ -5,59 +5,54 @@ A body finds out whether it is measured, as no user's would, to make the figures
 
 import pytest
 
+from tests.plugin.bodies import source
+
 pytestmark = pytest.mark.slow
 
 MIB = 2**20
 
-BODIES = """
-    import os
-    import pytest
-    from holding import hold
+HEAD = """\
+import os
+import pytest
+from holding import hold
 
-    def is_measured():
-        return "CUDA_VISIBLE_DEVICES" in os.environ  # which a worker for estimates has not
+budget = pytest.mark.mem_budget(gib=1)
 
-    @pytest.mark.mem_budget(gib=1)
-    def test_two_steps():
-        import torch
-        layers = torch.nn.Linear(4096, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 4096)
-        model = torch.nn.Sequential(*layers).cuda()
-        optimizer = torch.optim.AdamW(model.parameters())
-        for _ in range(2):
-            model(torch.randn(64, 4096, device="cuda")).sum().backward()
-            optimizer.step()
-            optimizer.zero_grad()
+def is_measured():
+    return "CUDA_VISIBLE_DEVICES" in os.environ  # which a worker for estimates has not
 
-    @pytest.mark.mem_budget(gib=1, metric="device")
-    def test_with_the_context():
-        kept = hold(0.25)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_takes_more_when_measured():
-        kept = hold(1.25 if is_measured() else 0.5)
-
-    @pytest.mark.mem_budget(gib=2)
-    def test_takes_a_little_more():
-        kept = hold(0.6 if is_measured() else 0.5)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_estimated_over():
-        kept = hold(1.5)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_runs_out_of_memory_when_measured():
-        kept = hold(90 if is_measured() else 0.5)
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_raises_when_measured():
-        kept = hold(0.5)
-        if is_measured():
-            raise ValueError("not on this card")
-
-    @pytest.mark.mem_budget(gib=1, gpu="H200")
-    def test_needs_a_larger_card():
-        kept = hold(0.5)
-    """
+"""
+TWO_STEPS = """\
+import torch
+layers = torch.nn.Linear(4096, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 4096)
+model = torch.nn.Sequential(*layers).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(2):
+    model(torch.randn(64, 4096, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+MARKS = {
+    "with_the_context": "pytest.mark.mem_budget(gib=1, metric='device')",
+    "takes_a_little_more": "pytest.mark.mem_budget(gib=2)",
+    "needs_a_larger_card": "pytest.mark.mem_budget(gib=1, gpu='H200')",
+}
+BODIES = source(
+    {
+        "two_steps": TWO_STEPS,
+        "with_the_context": "kept = hold(0.25)",
+        "takes_more_when_measured": "kept = hold(1.25 if is_measured() else 0.5)",
+        "takes_a_little_more": "kept = hold(0.6 if is_measured() else 0.5)",
+        "estimated_over": "kept = hold(1.5)",
+        "runs_out_of_memory_when_measured": "kept = hold(90 if is_measured() else 0.5)",
+        "raises_when_measured": (
+            "kept = hold(0.5)\nif is_measured():\n    raise ValueError('not on this card')"
+        ),
+        "needs_a_larger_card": "kept = hold(0.5)",
+    },
+    HEAD,
+    MARKS,
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """What real gloo processes hold, and what their collectives are given, is what a rank on the stand-in has."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from sharded_runs import RUNS
+
+from tests.programs import printed
 
 pytestmark = pytest.mark.slow
 
@@ -18,11 +18,7 @@ WORLD_SIZES = (2, 4)
 def figures(tmp_path_factory):
     """What real gloo processes hold: ``figures[world_size][rank]``."""
     folder = tmp_path_factory.mktemp("ranks")
-    sizes = [str(size) for size in WORLD_SIZES]
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder), *sizes], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    printed(PROGRAM, folder, *WORLD_SIZES)
     return {
         size: [json.loads((folder / f"{size}-{rank}.json").read_text()) for rank in range(size)]
         for size in WORLD_SIZES
