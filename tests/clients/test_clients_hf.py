@@ -4,18 +4,11 @@ One run of the gate over these files; skipped where the libraries are not instal
 (clients/requirements-hf.txt; ``tox -e clients-hf``).
 """
 
-import importlib.util
-
 import pytest
 
 from tests.report_fixtures import caveat_texts
 
 NEEDED = ("accelerate", "datasets", "peft", "transformers", "triton", "trl")
-ABSENT = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-
-pytestmark = pytest.mark.skipif(
-    bool(ABSENT), reason=f"not installed: {', '.join(ABSENT)} (clients/requirements-hf.txt)"
-)
 
 # the small Llama of all four files
 WIDTH, INNER, LAYERS, KEYS, VOCABULARY, BATCH, SEQUENCE = 512, 1536, 4, 256, 8192, 4, 256

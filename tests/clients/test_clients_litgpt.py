@@ -1,11 +1,8 @@
 """What clients/test_litgpt.py comes to, held to arithmetic by hand."""
 
-import importlib.util
-
 import pytest
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("litgpt") is None, reason="not installed: litgpt")
-
+NEEDED = ("litgpt",)
 WIDTH, LAYERS, WORDS, TOKENS = 768, 12, 50304, 4 * 2048
 #: 12 layers of 12 parameters, two embeddings, the last norm's two (arXiv:2304.01373, table 1)
 TENSORS = 12 * LAYERS + 4

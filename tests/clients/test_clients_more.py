@@ -5,38 +5,18 @@ are installed: the tox environment ``clients-more``.
 """
 
 import importlib.metadata
-import importlib.util
 import math
 
 import pytest
 
-from tests.report_fixtures import caveat_texts
+from tests.clients.conftest import Figures
 
-LIBRARIES = ("lightning", "torchtune", "bitsandbytes", "torchao", "liger_kernel", "triton", "transformers")
-MISSING = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-more has them)"
-)
-
+NEEDED = ("lightning", "torchtune", "bitsandbytes", "torchao", "liger_kernel", "triton", "transformers")
 FILES = ("lightning", "torchtune", "bitsandbytes", "torchao", "liger", "triton", "flex_attention")
 
 KIB, MIB = 2**10, 2**20
 #: Two linear layers of 1,024 by 4,096, and their biases.
 WEIGHTS, BIASES = 2 * 1024 * 4096, 4096 + 1024
-
-
-class Figures:
-    """A test's components, and those of the host."""
-
-    def __init__(self, entry):
-        (self.estimate,) = entry["estimates"]
-        self.host = (self.estimate["host"] or {"components": {}})["components"]
-        self.allocated = self.estimate["peak"]["allocated"]
-        self.assumptions = caveat_texts(self.estimate)
-        self.not_modelled = caveat_texts(self.estimate, missing=True)
-
-    def __getattr__(self, component):
-        return self.estimate["components"][component]
 
 
 @pytest.fixture(scope="module")

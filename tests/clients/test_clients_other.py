@@ -1,36 +1,14 @@
 """What clients/test_diffusers.py, test_deepspeed.py and test_fla.py come to, held to arithmetic by hand."""
 
-import importlib.util
-
 import pytest
 
-from tests.report_fixtures import caveat_texts
+from tests.clients.conftest import Figures
 
-MISSING = [name for name in ("diffusers", "deepspeed", "fla") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-other has them)"
-)
-
+NEEDED = ("diffusers", "deepspeed", "fla")
 MIB = 2**20
 #: of four blocks, each of two linears between 1024 and 4096
 NUMBERS = 4 * (2 * 1024 * 4096 + 4096 + 1024)
 RANKS = 2
-
-
-class Figures:
-    """Of a test's worst rank: the components by name."""
-
-    def __init__(self, row):
-        assert row["verdict"] == "within", row["reason"]
-        self._estimate = max(row["estimates"], key=lambda one: one["peak"]["allocated"])
-        self.ranks = [one["rank"] for one in row["estimates"]]
-        self.allocated = self._estimate["peak"]["allocated"]
-        #: of a model that is made on the host, and moved: the size of its parameters
-        self.made_bytes = self._estimate["host"]["components"]["parameters"]
-        self.assumptions = caveat_texts(self._estimate)
-
-    def __getattr__(self, component):
-        return self._estimate["components"][component]
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +18,16 @@ def figures(rows_of):
 
 
 def test_a_denoiser_has_fp32_weights_and_two_states(figures):
-    """Without checkpoints the peak is in a forward or backward, with gradients set to none before."""
+    """Without checkpoints the peak is in a forward or backward, with gradients set to none before.
+
+    The model is made on the host, and moved.
+    """
     plain, checkpointed = (figures(f"test_denoising_step[{on}]") for on in (False, True))
 
     for run in (plain, checkpointed):
-        assert run.optimizer_states == 2 * run.made_bytes  # steps lie on the host
-        assert run.made_bytes < run.parameters < 1.5 * run.made_bytes  # and autocast's copies in bf16
+        made = run.host["parameters"]
+        assert run.optimizer_states == 2 * made  # steps lie on the host
+        assert made < run.parameters < 1.5 * made  # and autocast's copies in bf16
     assert checkpointed.activations < plain.activations / 10
 
 

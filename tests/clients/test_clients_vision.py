@@ -1,16 +1,10 @@
 """What clients/test_vision.py comes to, held to arithmetic by hand and published counts."""
 
-import importlib.util
-
 import pytest
 
 from tests.report_fixtures import caveat_texts
 
-MISSING = [name for name in ("torchvision", "timm") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-vision has them)"
-)
-
+NEEDED = ("torchvision", "timm")
 #: torchvision's documentation of its models: resnet50, fasterrcnn_resnet50_fpn.
 RESNET_50, FASTER_RCNN = 25_557_032, 41_755_286
 #: Of 53 batch norms, and of the last layer.

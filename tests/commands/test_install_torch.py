@@ -198,17 +198,6 @@ def test_extensions_go_into_folders_of_their_own_and_torch_is_not_fetched_for_th
     assert "is a CPU build" not in out
 
 
-@pytest.mark.parametrize("name", ["torchaudio", "torch"])
-def test_what_the_environment_has_not_cannot_be_asked_for(environment, name):
-    status, out = environment.run("--with", name)
-
-    assert status == 2
-    assert out == (
-        f"membudget: --with {name}: write triton, or a distribution of this environment besides torch\n"
-    )
-    assert environment.installed is None
-
-
 def test_the_folder_is_printed_for_the_keys_of_caches(environment, installation):
     status, out = environment.run("--print-folder")
 
@@ -246,22 +235,37 @@ def test_nothing_is_added_to_a_folder_that_was_named(environment, installation):
 
 
 INSTEAD = "give a wheel, `membudget install-torch --from FILE.whl`, or a folder in MEMBUDGET_TORCH"
+ROCM, NIGHTLY, SOURCE = "2.13.0+rocm7.0", "2.15.0.dev20251101+cpu", "2.15.0a0+gitcf30153"
+#: Of the environment's torch, or of what is asked for, why it cannot be had, and the way out.
+REFUSED = [
+    (ROCM, "", f"torch {ROCM} is a build for ROCm, and estimates need one for CUDA: {INSTEAD}"),
+    (
+        NIGHTLY, "",
+        f"torch {NIGHTLY} is a nightly build without CUDA, and PyPI has releases alone: {INSTEAD}",
+    ),
+    (
+        SOURCE, "",
+        f"torch {SOURCE} is built from sources without CUDA, and no index has another build: {INSTEAD}",
+    ),
+    *(
+        ("", asked, f"{asked}: write triton, or a distribution of this environment besides torch")
+        for asked in ("--with torchaudio", "--with torch")
+    ),
+    *(
+        ("", asked, f"{asked}: there is no wheel (a file, or a folder with *.whl)")
+        for asked in ("--from none.whl", "--from empty")
+    ),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("version", "hip", "message"),
-    [
-        ("2.13.0+rocm7.0", "7.0.5", "is a build for ROCm, and estimates need one for CUDA"),
-        ("2.15.0.dev20251101+cpu", None, "is a nightly build without CUDA, and PyPI has releases alone"),
-        ("2.15.0a0+gitcf30153", None, "is built from sources without CUDA, and no index has another build"),
-    ],
-)
-def test_builds_without_a_published_wheel_are_refused_with_the_way_out(environment, version, hip, message):
-    environment.has("torch", version, hip=hip)
+@pytest.mark.parametrize(("version", "asked", "message"), REFUSED)
+def test_what_cannot_be_had_is_refused_with_the_way_out(environment, version, asked, message):
+    (environment.folder / "empty").mkdir()
+    if version:
+        environment.has("torch", version, hip="7.0.5" if version == ROCM else None)
 
-    status, out = environment.run()
-
-    assert (status, out) == (2, f"membudget: torch {version} {message}: {INSTEAD}\n")
+    assert environment.run(*asked.split()) == (2, f"membudget: {message}\n")
+    assert environment.installed is None
 
 
 def test_an_environment_without_torch_has_nothing_to_install(environment):
@@ -339,18 +343,6 @@ def test_a_wheel_that_does_not_fit_is_refused_whatever_pip_finds_else(environmen
     assert "No matching distribution found for torch" in out
     assert "membudget: pip could not install torch==2.13.0,!=2.13.0+cpu (exit status 1)" in out
     assert environment.installed is None
-
-
-@pytest.mark.parametrize("name", ["none.whl", "empty"])
-def test_what_has_no_wheel_is_refused(environment, name):
-    (environment.folder / "empty").mkdir()
-
-    status, out = environment.run("--from", name)
-
-    assert (status, out) == (
-        2,
-        f"membudget: --from {name}: there is no wheel (a file, or a folder with *.whl)\n",
-    )
 
 
 # Interrupted, twice at once, without room

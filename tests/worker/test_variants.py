@@ -43,6 +43,7 @@ REQUEST = Request("k", "a.py", "H100-80GB", False, "allocated", "snapshot.pickle
 LOSS = Caveat(READ, "a.py:1 reads a float32 value (once): taken to be 1.0")
 WHOLE = Caveat(SIZE_READ, "a.py:3 reads an int64 value (once): taken to be 1")
 MASK = Caveat(WORST_CASE, "a.py:2 takes sizes from unknown data (once): taken to be all")
+FIRST_ROWS = Caveat(WORST_CASE, "a.py:2 chooses 1 of 8: taken to be the first in all rows: the worst case")
 METHOD = Caveat(HOW, "compiled")
 
 
@@ -109,6 +110,12 @@ def of_seeds(other):
     """Runs of a test that reads, and draws on the host; ``other``: what it takes with other draws alone."""
     drew = {"unknown": ("data", "random numbers that the host draws (torch)")}
     return [one and traced(one, LOSS, **drew) for one in (4, 9, None, None, None, None, other)]
+
+
+def with_options(*sizes, caveats=(MASK,), read=("data",)):
+    """Runs with sizes of masks; one in which no row chooses but the first options takes 10 MiB."""
+    runs = [traced(size, *caveats, unknown=(*read, BOUNDS, CHOICES)) for size in sizes]
+    return [*runs, *[None] * (8 - len(runs)), traced(10, FIRST_ROWS)]
 
 
 def with_buckets(*sizes, what=LOSS, read=("data", "numbers")):
@@ -189,6 +196,15 @@ RUNS = {
     ),
     "random numbers are no cause where others alone change nothing": (of_seeds(4), 9, [DEPENDS], 3),
     "nor is what was read the only one where they do": (of_seeds(5), 9, [DEPENDS, DEPENDS], 3),
+    "what odd numbers take is not by random numbers": (
+        [traced(size, LOSS, unknown=("data", "numbers", "random numbers that the host draws"))
+         for size in (4, 4, 4, 9)],
+        9, [DEPENDS], 4,
+    ),
+    "options that nothing chooses do not hide what odd numbers take": (
+        with_options(4, 4, 2, 9, caveats=(LOSS, MASK), read=("data", "numbers")), 10, [DEPENDS, DEPENDS], 5
+    ),
+    "nor what the least sizes take": (with_options(4, 4, 9), 10, [DEPENDS], 4),
     "but not after it took more": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(5)], 4, [DEPENDS], 4),
 }  # fmt: skip
 
@@ -240,7 +256,6 @@ AGAIN = {
 }
 
 
-FIRST_ROWS = Caveat(WORST_CASE, "a.py:2 chooses 1 of 8: taken to be the first in all rows: the worst case")
 #: What a run takes in which no row chooses but the first options, beside others; and what is told of it.
 LEFT = {
     "more, which is the worst case then": ((4, 4, 4, 9), 9, [FIRST_ROWS, METHOD]),
@@ -249,18 +264,6 @@ LEFT = {
     "as the first alone, which is the worst case": ((4, 3, 2, 4), 4, [MASK, METHOD]),
     "less, as no worst case has it": ((4, 3, 4, 1), 4, [MASK, METHOD]),
 }
-
-
-def test_options_that_nothing_chooses_hide_neither_odd_numbers_nor_a_worst_case_that_is_none():
-    """Both may take more together with it: what odd numbers take, and what the least sizes take."""
-    read = {"unknown": ("data", "numbers", BOUNDS, CHOICES)}
-    odd = [traced(size, LOSS, MASK, **read) for size in (4, 4, 2, 9)]
-    _, causes, _ = told(*odd, *4 * [None], traced(10, FIRST_ROWS))
-    assert causes == [DEPENDS, DEPENDS]
-
-    least = [traced(size, MASK, unknown=("data", BOUNDS, CHOICES)) for size in (4, 4, 9)]
-    _, causes, _ = told(*least, *5 * [None], traced(10, FIRST_ROWS))
-    assert causes == [DEPENDS]
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -515,13 +518,6 @@ def test_random_numbers_of_the_host_are_named():
 
     [caveat] = answer.report.caveats
     assert caveat.text.startswith("random numbers that the host draws; with other answers")
-
-
-def test_what_odd_numbers_take_is_not_by_random_numbers():
-    drew = {"unknown": ("data", "numbers", "random numbers that the host draws")}
-    runs = [traced(size, LOSS, **drew) for size in (4, 4, 4, 9)]
-
-    assert told(*runs)[:2] == (9, [DEPENDS])
 
 
 @pytest.mark.parametrize("end", [Answer("error", "the worker was lost", unknown=("data",)), raised(1)])

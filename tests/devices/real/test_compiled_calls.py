@@ -134,20 +134,6 @@ assert torch.compile is library
 """
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_library_has_put_its_own_around_torch_compile(again):
-    """In a new process: the compiler has not been used before."""
-    program = LIBRARY.format(again=again)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 READER = """
 import os
 import torch
@@ -163,10 +149,15 @@ with Watch():
 """
 
 
-def test_reading_a_variable_does_not_break_the_graph():
-    """In a new process, whose functions of ``os`` raise events for the cache of estimates for good."""
+@pytest.mark.parametrize(
+    "program",
+    [LIBRARY.format(again=False), LIBRARY.format(again=True), READER],
+    ids=["a library's own torch.compile", "in the next test too", "a variable is read"],
+)
+def test_nothing_breaks_the_graph_and_libraries_may_put_their_own_around_torch_compile(program):
+    """In a new process: the compiler has not been used, and events of ``os`` are raised for good."""
     done = subprocess.run(
-        [sys.executable, "-c", READER], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pytest_membudget.devices.real.compiled_code import _with_lines, inputs_of_results, kernel_of
+from tests.tracking.stacks import frame
 
 CODE = """\
 def call(self, args):
@@ -21,10 +22,6 @@ def call(self, args):
     torch.ops.mylib.filled.default(buf4, 1)
     unused = empty_strided_cuda((2, ), (1, ), torch.uint8)
 """
-
-
-def frame(name, filename="??", line=0):
-    return {"name": name, "filename": filename, "line": line}
 
 
 @pytest.fixture

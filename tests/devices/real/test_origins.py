@@ -5,11 +5,7 @@ import sys
 import pytest
 
 from pytest_membudget.devices.real.origins import Origins, operator_name
-
-
-def frame(name, filename="??", line=0):
-    return {"name": name, "filename": filename, "line": line}
-
+from tests.tracking.stacks import frame
 
 ALLOCATOR = frame("c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::allocate(unsigned long)")
 TENSOR = frame("at::detail::empty_generic(c10::ArrayRef<long>, c10::Allocator*)")

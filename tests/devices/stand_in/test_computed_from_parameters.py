@@ -11,22 +11,10 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 from torch.utils.checkpoint import checkpoint
 
-MIB = 2**20
+from tests.devices.stand_in.small_layers import MIB, batch, linear, measured, peak
+
 HALF = MIB // 2
 BATCH = 4 * 512 * 4
-
-
-def linear(**options):
-    return nn.Linear(512, 512, bias=False, device="cuda", **options)
-
-
-def batch(dtype=torch.float32):
-    return torch.randn(4, 512, device="cuda", dtype=dtype)
-
-
-def peak(mib=64):
-    """What was alive here is what the report shows."""
-    return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda").dim()
 
 
 class Written(nn.Module):
@@ -432,14 +420,8 @@ def test_the_hosts_copies_are_what_the_cards_would_be(trace, with_graph):
 # Measured: a device that follows no values, here on the stand-in's libraries
 
 
-def measured(name, *arguments):
-    from pytest_membudget.devices.real.device import RealCudaDevice
-
-    device = RealCudaDevice()
-    device.install()
-    device.begin()
-    globals()[name](*arguments)
-    return device.end(metric="allocated", root="").components
+def components_of(name, *arguments):
+    return measured(globals()[name], *arguments).components
 
 
 @pytest.mark.parametrize(
@@ -450,6 +432,6 @@ def measured(name, *arguments):
     ],
 )
 def test_a_measurement_tells_the_same(stand_in, body, of, parameters, frozen):
-    components = stand_in(measured, body.__name__, *filter(None, [of]), unlimited=True)
+    components = stand_in(components_of, body.__name__, *filter(None, [of]), unlimited=True)
 
     assert (components["parameters"], components["frozen_parameters"]) == (parameters, frozen)

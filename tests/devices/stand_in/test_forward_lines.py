@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from pytest_membudget.devices.real.forward_lines import WITHOUT_KERNEL
+from tests.devices.stand_in.small_layers import measured
 
 MIB = 2**20
 
@@ -81,20 +82,14 @@ def test_a_node_that_recomputes_is_of_its_forwards_line_and_of_the_backward(trac
     }
 
 
-def measured():
-    from pytest_membudget.devices.real.device import RealCudaDevice
-
-    device = RealCudaDevice()
-    device.install()
-    device.begin()
-    trained("plain")
-    report = device.end(metric="allocated", root=os.path.dirname(__file__))
+def gradients_of_a_measurement():
+    report = measured(trained, "plain", root=os.path.dirname(__file__))
     return [[row.operator, row.location] for row in report.holders if row.component == "gradients"]
 
 
 def test_a_measurement_tells_the_same(stand_in):
     """A device that follows no values, here on the stand-in's libraries."""
-    found = stand_in(measured, unlimited=True)
+    found = stand_in(gradients_of_a_measurement, unlimited=True)
 
     assert ["aten::embedding_dense_backward", line_of("x = self.table(index)")] in found
     assert ["aten::mm", line_of("x = x @ self.weight")] in found

@@ -9,21 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-MIB = 2**20
-
-
-def linear():
-    return nn.Linear(512, 512, bias=False, device="cuda")
-
-
-def batch():
-    return torch.zeros(4, 512, device="cuda")
-
-
-def peak(mib=64):
-    """What was alive here is what the report shows."""
-    return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda").dim()
-
+from tests.devices.stand_in.small_layers import MIB, batch, linear, peak
 
 # Gradients
 

@@ -6,13 +6,9 @@ import pytest
 
 from pytest_membudget.reporting.files.markdown import markdown
 from pytest_membudget.reporting.links import links_of
+from tests.reporting.files.test_escaping import rendered
 
 GIB = 2**30
-
-
-def rendered(text):
-    cmark = pytest.importorskip("cmarkgfm.cmark", reason="GitHub's parser of Markdown is not installed")
-    return cmark.github_flavored_markdown_to_html(text, options=cmark.Options.CMARK_OPT_UNSAFE)
 
 
 def test_the_verdict_and_what_to_do_come_first(document, row, over):
