@@ -78,6 +78,13 @@ class MadeFiles:
             if os.path.lexists(self._away(path)):
                 _merge(self._away(path), path)
 
+    def _opens(self, path: Any) -> None:
+        """Who reads what another rank has saved knows that it is there."""
+        hidden = {*self._hidden}
+        with contextlib.suppress(Exception):
+            if hidden and is_below(_place_of(path, None) or os.devnull, hidden):
+                self._show()
+
     def end(self, log: Path) -> None:
         """A run has ended, which was recorded in ``log``: put back what it has overwritten.
 
@@ -147,10 +154,8 @@ class MadeFiles:
             if is_recording and event == "socket.connect" and _is_network(given[1]):
                 with contextlib.suppress(Exception), open(log, "ab") as file:
                     file.write(_NETWORK + b"\0")
-            if is_recording and event == "open" and not given[2] & os.O_CREAT and any(self._hidden):
-                with contextlib.suppress(Exception):
-                    if is_below(_place_of(given[0], None) or os.devnull, {*self._hidden}):
-                        self._show()
+            if is_recording and event == "open" and not given[2] & os.O_CREAT:
+                self._opens(given[0])
             is_one = is_recording and (event in _MAKES or event in _LOSES)
             if is_one and (event != "open" or given[2] & os.O_CREAT):
                 with contextlib.suppress(Exception):  # it must not fail the test
