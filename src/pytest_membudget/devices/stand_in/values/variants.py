@@ -56,8 +56,10 @@ _BELOW_ENDS: Final = 8
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
 _LARGE: Final = 100.0
-#: By so much a loss goes up from one read to the next; of the last too the exponential is finite.
+#: By so much a loss goes up from one read to the next; of the last too the exponential is finite. Then it
+#: falls by more than an improvement has to be, and is large to the last of ``_MOST_TURNED`` reads.
 _LEAPS: Final = (1, 4, 6)
+_FALL: Final = 0.05
 #: In turn at each line; a loss that is no number is met again in the next step.
 _ODD: Final = (-math.inf, math.nan, 0.0)
 _ODD_WHOLE: Final = (0, -1)
@@ -204,10 +206,10 @@ class Variant:
         """The answer to the read ``times`` at a line, as ``apart`` from those of others."""
         if dtype is torch.bool:
             return plausible if self._leaves(times + apart) else not plausible
-        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up,
-        # by leaps at first
+        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up by
+        # leaps first
         if self.is_least:
-            return _LARGE * _LEAPS[min(times, len(_LEAPS)) - 1] + times + apart
+            return _LARGE * _LEAPS[times - 1] + apart if times <= len(_LEAPS) else _LARGE + apart - _FALL * times
         return _SMALL / (times + apart)
 
     def _other_whole(self, dtype: torch.dtype, step: int) -> int:
