@@ -206,11 +206,10 @@ class Variant:
         """The answer to the read ``times`` at a line, as ``apart`` from those of others."""
         if dtype is torch.bool:
             return plausible if self._leaves(times + apart) else not plausible
-        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up by
-        # leaps first
-        if self.is_least:
-            return _LARGE * _LEAPS[times - 1] + apart if times <= len(_LEAPS) else _LARGE + apart - _FALL * times
-        return _SMALL / (times + apart)
+        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on; or leaps up
+        if not self.is_least:
+            return _SMALL / (times + apart)
+        return apart + (_LARGE * _LEAPS[times - 1] if times <= len(_LEAPS) else _LARGE - _FALL * times)
 
     def _other_whole(self, dtype: torch.dtype, step: int) -> int:
         """``step``: from line to line up, in a list down: of that no larger ones, which may be places."""
