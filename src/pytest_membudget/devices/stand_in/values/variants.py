@@ -206,7 +206,7 @@ class Variant:
         """The answer to the read ``times`` at a line, as ``apart`` from those of others."""
         if dtype is torch.bool:
             return plausible if self._leaves(times + apart) else not plausible
-        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on; or leaps up
+        # below any threshold, or above: a loss that falls, so that who waits for its end goes on, or leaps
         if not self.is_least:
             return _SMALL / (times + apart)
         return apart + (_LARGE * _LEAPS[times - 1] if times <= len(_LEAPS) else _LARGE - _FALL * times)
