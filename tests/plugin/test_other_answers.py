@@ -98,6 +98,12 @@ LARGEST = {
         400,
         "kept, rest = [], numbers()\nwhile rest.norm() > 1e-3 and len(kept) < 100:\n    kept.append(take(4))",
     ),
+    "while_a_score_improves": (
+        80,
+        "kept, best, bad = [], 0, 0\nfor _ in range(20):\n    kept.append(take(4))\n"
+        "    score = numbers().norm().item()\n    bad = 0 if score > best + 1e-2 else bad + 1\n"
+        "    best = max(best, score)\n    if bad > 3:\n        break",
+    ),
     "while_a_loss_improves": (
         80,
         "kept, best, bad = [], 1e9, 0\nfor _ in range(20):\n    kept.append(take(4))\n"

@@ -26,6 +26,7 @@ FAILED: Final = "error"
 #: Why a test may have another figure; in addition, what the host has drawn or got.
 UNKNOWN_DATA: Final = "data"
 NUMBERS: Final = "numbers"
+LOOPS: Final = "numbers at one line, one after the other"
 TRUTHS: Final = "several truths"
 CARD_DRAWS: Final = "draws of the card that have two other answers"
 BOUNDS: Final = "sizes at their largest"
@@ -51,6 +52,8 @@ OTHER_SEEDS: Final = 6
 UPPER_DRAWS: Final = 7
 #: As 0, but all rows choose the first options, and none chooses another.
 FIRST_OPTIONS: Final = 8
+#: As 0, but numbers fall, at each line from one read to the next, by enough for an improvement.
+FALLING: Final = 9
 #: Of ``Request.steady``: all lines; all truths, so that numbers alone are others; none, where variant 2 turns
 #: all truths, as 1 does; and how a line begins whose truths are turned in each: a run raises by them.
 EVERYWHERE: Final = "*"

@@ -33,6 +33,7 @@ from ...results.answer import (
     FAILED,
     GARBAGE,
     HOST_ENDS,
+    LOOPS,
     NUMBERS,
     TRUTHS,
     UNKNOWN_DATA,
@@ -51,7 +52,7 @@ _COMPONENT = "the part of"
 #: Of parts that count only where the budget limits them: what says so, by how their names begin.
 _LIMITED = {_OF_HOST: HOST_DEPENDS, _HELD: HELD_DEPENDS, _COMPONENT: COMPONENT_DEPENDS}
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
-OF_READS = {UNKNOWN_DATA, WAITING, ENDLESS, *OF_TWO_ENDS}
+OF_READS = {UNKNOWN_DATA, LOOPS, WAITING, ENDLESS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
 APART = {BUCKETS, CHOICES, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
@@ -68,7 +69,7 @@ class Compared:
     redrawn: Answer | None
     """The run with plausible answers and other draws, or the upper ones; None where it is not needed."""
     odd: Answer | None
-    """The run with odd numbers; None where none was read."""
+    """The run with odd numbers, or falling ones if it takes more; None where none was read."""
     late: Answer | None
     """The run with a late watchdog; None where there are no buckets that it lets go of."""
     left: Answer | None = None

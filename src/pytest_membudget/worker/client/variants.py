@@ -14,10 +14,12 @@ from ...results.answer import (
     CHOICES,
     EVERYWHERE,
     FAILED,
+    FALLING,
     FIRST_OPTIONS,
     GARBAGE,
     HOST_ENDS,
     LATE_WATCHDOG,
+    LOOPS,
     NO_COLLECTION,
     NOWHERE,
     NUMBERS,
@@ -48,12 +50,12 @@ def ask_with_variants(
     raises too, one has all plausible answers, and other draws. Where the first has raised by a truth, as an
     assertion, one without it takes its place. Where each run has other sizes, two more say whether those
     follow from truths, of which both were tried: with the same truths they have other numbers. Odd numbers
-    may end what a healthy run does: their run counts only where it takes more. So does that of a late
-    watchdog, and is no caveat: no test can say when it looks; and that in which nothing chooses some options,
-    which is the worst case then. Where Python's collector has freed memory, what
-    takes most of the first run and one without it is what the others are compared with. Where others differ,
-    one says whether by draws of the host. Where the second has the least sizes, a run in which only draws,
-    of the host and of the card, are at their upper end counts in its place.
+    may end what a healthy run does: their run counts only where it takes more, as does that of falling ones.
+    So does that of a late watchdog, and is no caveat: no test can say when it looks; and that in which
+    nothing chooses some options, which is the worst case then. Where Python's collector has freed memory,
+    what takes most of the first run and one without it is what the others are compared with. Where others
+    differ, one says whether by draws of the host. Where the second has the least sizes, a run in which only
+    draws, of the host and of the card, are at their upper end counts in its place.
     """
     first = known or ask(request)
     if _has_raised(first) and variants_of(request, first):
@@ -70,10 +72,12 @@ def ask_with_variants(
         redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
     elif BOUNDS in first.unknown and not {HOST_ENDS, CARD_DRAWS}.isdisjoint(first.unknown):
         redrawn = ask(replace(following[1], variant=UPPER_DRAWS))
-    odd, late, left = (
+    odd, falling, late, left = (
         ask(following[one]) if one in following else None
-        for one in (ODD_NUMBERS, LATE_WATCHDOG, FIRST_OPTIONS)
+        for one in (ODD_NUMBERS, FALLING, LATE_WATCHDOG, FIRST_OPTIONS)
     )
+    if odd is not None and falling is not None:
+        odd = most_of([odd, falling])
     compared = Compared(first, others, redrawn, odd, late, left)
     if compared.may_be_by_draws():
         compared = replace(compared, reseeded=_reseeded(ask, following[1], compared))
@@ -132,6 +136,7 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
         1: bool(unknown - APART),
         2: not unknown.isdisjoint(OF_TWO_ENDS),
         ODD_NUMBERS: bool(unknown & {NUMBERS, TRUTHS}),
+        FALLING: LOOPS in unknown,
         LATE_WATCHDOG: BUCKETS in unknown,
         FIRST_OPTIONS: CHOICES in unknown,
     }

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -34,6 +34,8 @@ COUNTS = _COUNTS_TRUES | {aten.copy_.default, aten.max.default, aten.amax.defaul
 
 #: What asks how long kernels take.
 _CHOOSING = ("torch.", "triton.")
+#: Reads at a line after which none is the first that is no improvement.
+_PATIENCE: Final = 3
 #: Values of one line that a report lists.
 _MOST_VALUES = 3
 
@@ -97,6 +99,8 @@ class Reads:
         self._supposed = supposed
         #: whether a number was read that has two other answers
         self.have_numbers = False
+        #: whether a line read so many of them that it may be a loop which waits for an improvement
+        self.have_loops = False
         #: whether truths were read of which one may hold where another does not
         self.have_truths = False
         self._truths = 0
@@ -186,8 +190,10 @@ class Reads:
         if kind is not GIVEN:
             self.last_line = f"{place.file}:{place.line}"
         shown = f"{value}, by assume()" if kind is GIVEN else value
-        self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
+        answers = self.assumed.setdefault(read, Answers())
+        answers.add(shown, kind or kind_of_read(dtype))
         self.have_numbers |= dtype is not torch.bool and kind is None
+        self.have_loops |= dtype.is_floating_point and kind is None and answers.count > _PATIENCE
 
     @property
     def varies(self) -> bool:

@@ -7,7 +7,17 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BOUNDS, CARD_DRAWS, CHOICES, ENDLESS, NUMBERS, TRUTHS, UNKNOWN_DATA, WAITING
+from ....results.answer import (
+    BOUNDS,
+    CARD_DRAWS,
+    CHOICES,
+    ENDLESS,
+    LOOPS,
+    NUMBERS,
+    TRUTHS,
+    UNKNOWN_DATA,
+    WAITING,
+)
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
@@ -60,6 +70,7 @@ class Values:
         found = {
             UNKNOWN_DATA: is_data,
             NUMBERS: reads.have_numbers,
+            LOOPS: reads.have_loops,
             TRUTHS: reads.have_truths,
             CARD_DRAWS: is_data and VARIANT.has_two_draws,
             BOUNDS: shapes.varies or reads.have_bounds,

@@ -7,6 +7,7 @@ same. Variant 2 also has the least sizes in
 place of the largest, large numbers where variant 1 has small ones, the other end of draws between 0 and 1,
 and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for numbers, those by which code finds
 that something is wrong, for the truths that variant 2 leaves, and for those of draws. So is
+``FALLING``, but for numbers, which fall at each line from read to read; and
 ``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``), and ``FIRST_OPTIONS``, but for
 options that nothing chooses (``routing``).
 In all but 0 garbage is kept (``host/garbage.py``).
@@ -23,6 +24,7 @@ import torch
 from ....results.answer import (
     ALL_TRUTHS,
     EVERYWHERE,
+    FALLING,
     FIRST_OPTIONS,
     LATE_WATCHDOG,
     ODD_NUMBERS,
@@ -56,9 +58,9 @@ _BELOW_ENDS: Final = 8
 #: Beyond what losses and norms are compared with; of the larger one the exponential is still finite.
 _SMALL: Final = 1e-3
 _LARGE: Final = 100.0
-#: By so much a loss goes up from one read to the next; of the last too the exponential is finite. Then it
-#: falls by more than an improvement has to be, and is large to the last of ``_MOST_TURNED`` reads.
+#: By so much a loss goes up from one read to the next; of the last too the exponential is finite.
 _LEAPS: Final = (1, 4, 6)
+#: By so much it falls: more than an improvement has to be.
 _FALL: Final = 0.05
 #: In turn at each line; a loss that is no number is met again in the next step.
 _ODD: Final = (-math.inf, math.nan, 0.0)
@@ -78,7 +80,7 @@ class Variant:
         self.number = self.seed = 0
         #: the end of single draws of the host: 0 the lower, 1 the upper
         self.draw_end: int | None = None
-        self._is_odd = self.has_late_watchdog = self.keeps_garbage = False
+        self._is_odd = self._is_falling = self.has_late_watchdog = self.keeps_garbage = False
         #: whether all rows choose the first options
         self.leaves_options = False
         self._steady: frozenset[str] = frozenset()
@@ -99,7 +101,8 @@ class Variant:
 
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
-        self._is_odd, self.has_late_watchdog = number == ODD_NUMBERS, number == LATE_WATCHDOG
+        self._is_odd, self._is_falling = number == ODD_NUMBERS, number == FALLING
+        self.has_late_watchdog = number == LATE_WATCHDOG
         self.leaves_options = number == FIRST_OPTIONS
         self._turned = frozenset(line for line in steady if line.startswith(TURNED))
         self._steady = frozenset(steady) - self._turned
@@ -121,6 +124,8 @@ class Variant:
         """The same for a read of ``count`` values, which repeat what is given."""
         if dtype is torch.bool and TURNED + line in self._turned:
             return [not plausible]
+        if self._is_falling and dtype.is_floating_point and not self._is_steady(line, is_truth=False):
+            return [plausible if self._has_waited(line, _MOST_TURNED) else _LARGE - _FALL * self._asked[line]]
         if not self._turns(line, is_truth=dtype is torch.bool):
             return [plausible]
         place = self._place(line)
@@ -206,10 +211,11 @@ class Variant:
         """The answer to the read ``times`` at a line, as ``apart`` from those of others."""
         if dtype is torch.bool:
             return plausible if self._leaves(times + apart) else not plausible
-        # below any threshold, or above: a loss that falls, so that who waits for its end goes on, or leaps
-        if not self.is_least:
-            return _SMALL / (times + apart)
-        return apart + (_LARGE * _LEAPS[times - 1] if times <= len(_LEAPS) else _LARGE - _FALL * times)
+        # below any threshold, or above: a loss that goes down, so that who waits for its end goes on, or up,
+        # by leaps at first
+        if self.is_least:
+            return _LARGE * _LEAPS[min(times, len(_LEAPS)) - 1] + times + apart
+        return _SMALL / (times + apart)
 
     def _other_whole(self, dtype: torch.dtype, step: int) -> int:
         """``step``: from line to line up, in a list down: of that no larger ones, which may be places."""
