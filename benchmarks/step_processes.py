@@ -54,7 +54,7 @@ class StepProcess:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.step_run", json.dumps(order)],
-                stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=step_environment(run),
+                stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=step_environment(run, scratch),
             )  # fmt: skip
 
     def answer(self, limit_seconds: float) -> dict[str, Any]:
@@ -122,8 +122,8 @@ class Clock:
         return expected_seconds * self.passed_seconds / self._done_seconds
 
 
-def step_environment(run: Run) -> Mapping[str, str]:
-    """The variables of the process of ``run``."""
+def step_environment(run: Run, scratch: Path) -> Mapping[str, str]:
+    """The variables of the process of ``run``; on the stand-in it compiles anew, as a worker does."""
     environment = {name: value for name, value in os.environ.items() if name not in ALLOC_CONF}
     paths = [str(ROOT), str(ROOT / "src"), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -136,5 +136,7 @@ def step_environment(run: Run) -> Mapping[str, str]:
         environment.setdefault("TORCH_SYMBOLIZE_MODE", "fast")
     if run.device == "stand-in" and run.gpu is not None:
         stand_in = find_stand_in()
-        return stand_in_environment(stand_in.libraries, stand_in.torch, find_gpu(run.gpu), 1, environment)
+        return stand_in_environment(
+            stand_in.libraries, stand_in.torch, find_gpu(run.gpu), 1, environment, scratch=str(scratch)
+        )
     return environment

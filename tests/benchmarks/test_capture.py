@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,13 +35,15 @@ def captured_in(folder, steps):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _steps_run_in_copies():
+def _steps_run_in_copies(tmp_path_factory):
     """Of a process that has imported torch: which each step's process would do."""
     warm = WarmPython(("benchmarks.step_run",))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SYMBOLS.items():  # what a copy has; without a history it changes nothing
             patch.setenv(name, value)
-        launcher = warm.launcher(step_environment(Run(TINY[0], "bare", "stand-in")))
+        launcher = warm.launcher(
+            step_environment(Run(TINY[0], "bare", "stand-in"), tmp_path_factory.mktemp("run"))
+        )
         patch.setattr(sys, "executable", str(launcher or sys.executable))
         yield
     warm.close()
@@ -50,6 +53,12 @@ def _steps_run_in_copies():
 def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("captured")
     return (folder, *captured_in(folder, TINY))
+
+
+def test_an_estimate_finds_no_kernels_that_another_has_compiled(tmp_path):
+    environment = step_environment(Run(TINY[0], "estimated", "stand-in", "H100-80GB"), tmp_path)
+
+    assert Path(environment["TORCHINDUCTOR_CACHE_DIR"]).parent == tmp_path
 
 
 def test_both_runs_of_a_step_have_the_same_peaks(tiny):
