@@ -30,6 +30,7 @@ from pytest_membudget.results.answer import (
     ENDLESS,
     GARBAGE,
     LATE_WATCHDOG,
+    LOOPS,
     NOWHERE,
     TURNED,
     WAITING,
@@ -413,6 +414,29 @@ def test_one_that_raises_sooner_is_no_difference_of_figures():
 
     [caveat] = ask_with_variants(Asked(first, other, first, raised(1)), REQUEST).report.caveats
     assert caveat.cause is HELD_DEPENDS
+
+
+@pytest.mark.parametrize(
+    ("falling", "cause"),
+    [
+        pytest.param(raised(9), DEPENDS, id="one-that-raises-at-its-end"),
+        pytest.param(Answer("error", "it did not finish"), DEPENDS, id="one-without-an-end"),
+        pytest.param(
+            replace(
+                traced(4), reports=(replace(traced(4).report, host=traced(9).report),), allocations="others"
+            ),
+            HOST_DEPENDS,
+            id="more-on-the-host",
+        ),
+    ],
+)
+def test_falling_numbers_count_as_odd_ones_do_where_they_take_more(falling, cause):
+    """Beside those, of which each takes what the first run does."""
+    first = traced(4, LOSS, unknown=("data", "numbers", LOOPS))
+    runs = [first] * 4 + [None] * 5 + [falling]
+
+    [caveat] = ask_with_variants(Asked(*runs), REQUEST).report.caveats
+    assert caveat.cause is cause
 
 
 def test_one_that_raises_keeps_its_answer_in_the_next():

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from ...budgets.verdict import OUT_OF_MEMORY
@@ -66,11 +67,11 @@ class Compared:
 
     first: Answer
     others: Sequence[Answer]
-    redrawn: Answer | None
+    redrawn: Answer | None = None
     """The run with plausible answers and other draws, or the upper ones; None where it is not needed."""
-    odd: Answer | None
-    """The run with odd numbers, or falling ones if it takes more; None where none was read."""
-    late: Answer | None
+    odd: Sequence[Answer] = ()
+    """The runs with odd numbers and with falling ones, which count only where they take more."""
+    late: Answer | None = None
     """The run with a late watchdog; None where there are no buckets that it lets go of."""
     left: Answer | None = None
     """The run in which no row chooses but the first options; None where nothing follows from a choice."""
@@ -82,7 +83,7 @@ class Compared:
     @property
     def runs(self) -> list[Answer]:
         """In the order in which they ran."""
-        further = (self.redrawn, self.odd, self.late, self.left, self.reseeded, *self.paired)
+        further = (self.redrawn, *self.odd, self.late, self.left, self.reseeded, *self.paired)
         return [self.first, *self.others, *(one for one in further if one is not None)]
 
     @property
@@ -179,12 +180,9 @@ class Compared:
         return [one for one in self.runs if not any(one is other for other in left_out)]
 
     def _odd_takes_more(self) -> bool:
-        others = self._without(self.odd, self.late, self.left)
-        if self.odd is None:
-            return False
-        return self.odd.peak_bytes > max(one.peak_bytes for one in others) or (
-            self.odd.host_bytes > max(one.host_bytes for one in others)
-        )
+        others = self._without(*self.odd, self.late, self.left)
+        most, most_host = (max(map(attrgetter(name), others)) for name in ("peak_bytes", "host_bytes"))
+        return any(one.peak_bytes > most or one.host_bytes > most_host for one in self.odd)
 
     def _upper_differs(self) -> bool:
         """Whether draws of the card have another figure at their upper end."""
@@ -214,7 +212,7 @@ class Compared:
     def _counted(self) -> list[Answer]:
         """The runs but a late watchdog's, and those that count only where they take more and do not."""
         first = self.first
-        only_more = [*self.others[self._comparable :], self.odd, self.left]
+        only_more = [*self.others[self._comparable :], *self.odd, self.left]
         less = [
             one
             for one in only_more

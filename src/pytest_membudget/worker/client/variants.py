@@ -72,12 +72,8 @@ def ask_with_variants(
         redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
     elif BOUNDS in first.unknown and not {HOST_ENDS, CARD_DRAWS}.isdisjoint(first.unknown):
         redrawn = ask(replace(following[1], variant=UPPER_DRAWS))
-    odd, falling, late, left = (
-        ask(following[one]) if one in following else None
-        for one in (ODD_NUMBERS, FALLING, LATE_WATCHDOG, FIRST_OPTIONS)
-    )
-    if odd is not None and falling is not None:
-        odd = most_of([odd, falling])
+    odd = [ask(following[one]) for one in (ODD_NUMBERS, FALLING) if one in following]
+    late, left = (ask(following[one]) if one in following else None for one in (LATE_WATCHDOG, FIRST_OPTIONS))
     compared = Compared(first, others, redrawn, odd, late, left)
     if compared.may_be_by_draws():
         compared = replace(compared, reseeded=_reseeded(ask, following[1], compared))
@@ -160,7 +156,7 @@ def _with_garbage(first: Answer, kept: Answer) -> Answer:
     most = most_of([first, kept])
     assert most.report is not None
     lost = f"{GARBAGE}; where it does not, the test has no figure: {first_line(kept)}"
-    compared = Compared(first, [kept], None, None, None)
+    compared = Compared(first, [kept])
     depending = compared.of_garbage() if kept.has_figure else [Caveat(COLLECTED, lost)]
     found = [*first.report.caveats, *depending, *not_counted(most.report)]
     return _as_first(first, most, replace(most.report, caveats=tuple(dict.fromkeys(found))))
