@@ -34,13 +34,13 @@ class Replacement:
             setattr(self._owner, self._name, current)
 
 
-class Inside(threading.local):
-    """Whether this thread runs one of the functions that ``around`` was called with."""
+class CallDepth(threading.local):
+    """How deep this thread is in calls of the functions that ``around`` was called with."""
 
     depth = 0
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """``function``, which is known to run as long as it does."""
+        """``function``, whose calls count."""
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:

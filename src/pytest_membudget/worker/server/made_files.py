@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Final
@@ -54,7 +54,7 @@ class MadeFiles:
     @property
     def has_saved(self) -> bool:
         """Whether a run that has ended, or goes on, has saved a checkpoint."""
-        return bool(self.resumable) or any(map(_is_checkpoint, _paths(self.log, _MADE)))
+        return bool(self.resumable) or any(map(_is_checkpoint, _logged(self.log)[_MADE]))
 
     @property
     def has_any(self) -> bool:
@@ -92,13 +92,14 @@ class MadeFiles:
         """
         self._show()
         away = {path for path in self._made if os.path.lexists(self._away(path))}
-        kept, listed = {*_paths(log, _KEPT)}, _paths(log, _MADE)
+        logged = _logged(log)
+        kept, listed = {*logged[_KEPT]}, logged[_MADE]
         others = {path for other in self._others for path in other._states}
         made = {path for path in listed if os.path.lexists(path) and not is_below(path, kept)} - others
         if self.is_shared and not away:
             saved = _without_downloads(made)
             self.resumable = saved | (made & {*dropwhile(lambda path: path not in saved, listed)})
-        if _paths(log, _NETWORK):
+        if logged[_NETWORK]:
             made = _without_downloads(made)
         if away:
             for path in made - self._made:
@@ -266,10 +267,12 @@ def folder_lock(folder: Path) -> Iterator[FolderLock]:
         os.close(opened)
 
 
-def _paths(log: Path, kind: bytes) -> list[str]:
-    """Those that ``log`` has of that kind."""
-    logged = log.read_bytes().split(b"\0") if log.exists() else []
-    return [os.fsdecode(line[1:]) for line in logged if line.startswith(kind)]
+def _logged(log: Path) -> Mapping[bytes, list[str]]:
+    """The paths that ``log`` has of each kind."""
+    found: dict[bytes, list[str]] = {kind: [] for kind in (_MADE, _KEPT, _NETWORK)}
+    for line in log.read_bytes().split(b"\0")[:-1] if log.exists() else ():
+        found[line[:1]].append(os.fsdecode(line[1:]))
+    return found
 
 
 def _place_of(path: Any, folder: int | None) -> str | None:

@@ -12,7 +12,7 @@ import torch
 from torch.nn.utils import rnn
 
 from ....caveats import HOST_READ, Caveat
-from ....tracking.running_code.replaced import Inside
+from ....tracking.running_code.replaced import CallDepth
 from ....tracking.running_code.source import Place, SourceFinder
 from ..values.following import Following
 from .memory import Hollow
@@ -39,7 +39,7 @@ class HostReads:
         self._memory = following.host
         self._source = source
         #: nothing is hollow where tensors are printed: what that computes decides nothing
-        self._printing = Inside()
+        self._printing = CallDepth()
         self._places: dict[tuple[Place, str], None] = {}
 
     def install(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import torch
 
 from ....tracking.roles.tensor_parts import owns_storage, tensors_in
-from ....tracking.running_code.replaced import Inside
+from ....tracking.running_code.replaced import CallDepth
 from ..host.memory import Hollow, HostMemory
 from .known_values import KnownValues
 from .plans import Plan, plan_of
@@ -30,7 +30,7 @@ class HostCopies:
         self._known = known
         self._reads = reads
         self._saw = saw
-        self._writing = Inside()
+        self._writing = CallDepth()
         #: makes of a function one whose copies go to a file: none is a read; what is unknown is hollow there
         self.for_files = self._writing.around
 
