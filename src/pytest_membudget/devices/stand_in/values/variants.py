@@ -65,7 +65,7 @@ _FALL: Final = 0.05
 #: In turn at each line; a loss that is no number is met again in the next step.
 _ODD: Final = (-math.inf, math.nan, 0.0)
 _ODD_WHOLE: Final = (0, -1)
-#: Of the memory of an H100, 80 GiB: less than cards have that train, and more than any has (a B300 has 288 GB).
+#: Of the memory of an H100, 80 GiB: less than cards have that train, and more than any has (a B300: 288 GB).
 _MEMORY_SHARES: Final = (1, 1 / 8, 4)
 #: The largest number below 1 that fp32 has.
 _ALMOST_ONE: Final = 1 - 2**-24
