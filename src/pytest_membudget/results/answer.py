@@ -39,6 +39,7 @@ GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, s
 PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
 BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a multiprocessor takes"
 CARD_MEMORY: Final = "the memory of a card that no mark names"
+IMPORTS: Final = "what files are answered while they are imported"
 CHOICES: Final = "which options rows choose, where none chooses some of them"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
 #: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, and every other truth is turned.
@@ -93,6 +94,8 @@ class Request(JsonObject):
     """Whether its budget limits components: what memory is for counts in each run."""
     figures_only: bool = False
     """Whether what memory is for, and where, is not asked for: such a run takes half the time."""
+    varies_imports: bool = False
+    """Whether files are imported anew for it, and are answered as its variant has it."""
 
     @property
     def place(self) -> dict[str, Any]:

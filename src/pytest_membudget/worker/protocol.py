@@ -59,6 +59,10 @@ class Start(JsonObject):
     """How many of its tests may run at once."""
     backend: str = LAUNCHERS
     """The backend of process groups when measuring; with ``nccl`` each rank needs a CUDA device."""
+    variant: int = 0
+    """As of ``Request``: how its files are answered while they are imported,"""
+    limited: bool = False
+    """and whether their card is a budget's."""
     scratch: str = ""
     """The folder of its temporary files."""
     stack_file: str = ""

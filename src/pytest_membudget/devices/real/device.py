@@ -65,6 +65,15 @@ class Device(ABC):
     def follow_imports(self) -> None:  # noqa: B027 - a real card runs whatever was imported
         """Before a process is copied for a test: modules may have been imported since the last time."""
 
+    def begin_imports(self, variant: int, *, limited: bool) -> None:  # noqa: B027 - a real card has real data
+        """Before files are imported: answer what nobody knows as ``variant`` has it.
+
+        ``limited``: as of ``begin``.
+        """
+
+    def end_imports(self) -> None:  # noqa: B027
+        """The files have been imported: what follows is asked by tests."""
+
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""
         return torch.cuda.memory_allocated() if torch.cuda.is_initialized() else 0

@@ -22,12 +22,22 @@ class CardMemory:
     def __init__(self, source: SourceFinder) -> None:
         self._source = source
         self._card = ""
+        self._is_named = False
         #: in order of occurrence
         self._asked: dict[Place, None] = {}
 
-    def begin(self, gpu: Gpu) -> None:
-        """The one test of this process begins on ``gpu``, which nothing names; CUDA is initialized."""
-        self._card = gpu.name
+    def install(self) -> None:
+        """Vary it from here on.
+
+        ``torch.cuda._lazy_call`` is private: what varies it is made once CUDA is initialized.
+        """
+        torch.cuda._lazy_call(self._vary)
+
+    def begin(self, gpu: Gpu, *, is_named: bool) -> None:
+        """A test begins on ``gpu``, or imports do; ``is_named``: by its mark, and so nothing is varied."""
+        self._card, self._is_named = gpu.name, is_named
+
+    def _vary(self) -> None:
         for module in (torch.cuda.cudart(), torch.accelerator, torch.accelerator.memory):
             for name in _BY_FUNCTION:
                 if hasattr(module, name):
@@ -38,12 +48,14 @@ class CardMemory:
 
     def unknown(self) -> list[str]:
         """Why other variants may give the test another figure."""
-        return [CARD_MEMORY] if self._asked else []
+        return [CARD_MEMORY] if self._asked and not self._is_named else []
 
     def caveats(self, root: str) -> list[Caveat]:
         """Where it was asked; paths are relative to ``root``."""
         text = f"the memory of a card that its mark does not name: {self._card}'s"
-        return [Caveat(FREE_MEMORY, f"{place.shown(root)}: {text}") for place in self._asked]
+        return [
+            Caveat(FREE_MEMORY, f"{place.shown(root)}: {text}") for place in self._asked if self.unknown()
+        ]
 
     def _varied(self, ask: Callable[..., tuple[int, int]]) -> Callable[..., tuple[int, int]]:
         @functools.wraps(ask)
@@ -55,5 +67,7 @@ class CardMemory:
         return memory
 
     def _other(self, total_bytes: int) -> int:
+        if self._is_named:
+            return total_bytes
         self._asked[self._source.place(3)] = None
         return int(total_bytes * VARIANT.memory_share)

@@ -13,7 +13,7 @@ import torch
 from ...caveats import CONVOLUTION, HOW, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
-from ...results.answer import NUMBERS, Exchange, OtherRanks
+from ...results.answer import CARD_MEMORY, IMPORTS, NUMBERS, Exchange, OtherRanks
 from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..after_import import after_import
@@ -74,6 +74,8 @@ class StandInDevice(Device):
         self._draws = HostDraws()
         self._memory = CardMemory(self._run.source)
         self._garbage = Garbage(lambda: allocated_bytes() + following.host.held_bytes())
+        #: what nobody knew while files were imported
+        self._imported: list[str] = []
         self._limited = False
         self._figures_only = False
         self._rank = 0
@@ -86,6 +88,8 @@ class StandInDevice(Device):
         self._host.install()
         self._values.install()
         install_saving(self._values.following)
+        self._draws.install()
+        self._memory.install()
         _read_unwinding_tables()
         self._libraries.sort_symbols()
         operator_name("")  # reads the names of all
@@ -99,6 +103,15 @@ class StandInDevice(Device):
     def follow_imports(self) -> None:
         """Follow the operators that imports have brought."""
         self._values.follow_imports()
+
+    def begin_imports(self, variant: int, *, limited: bool) -> None:
+        """Before files are imported: answer what nobody knows as ``variant`` has it."""
+        self._begin_variant(variant, (), is_importing=True)
+        self._memory.begin(self.gpu, is_named=limited)
+
+    def end_imports(self) -> None:
+        """The files have been imported: what follows is asked by tests."""
+        self._imported = [*self._answered(), *self._draws.imported()]
 
     def self_check(self) -> None:
         """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
@@ -116,8 +129,7 @@ class StandInDevice(Device):
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
         allow_cuda_after_fork()
         torch.cuda.init()
-        if not limited:
-            self._memory.begin(gpu)
+        self._memory.begin(gpu, is_named=limited)
         self._run.test_begins()
         if self._figures_only:
             self._run.leave_out_purposes()
@@ -132,9 +144,12 @@ class StandInDevice(Device):
     def vary(self, variant: int, steady: Sequence[str], *, figures_only: bool = False) -> None:
         """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
         self._figures_only = figures_only
-        VARIANT.begin(variant, steady)
-        self._draws.begin(VARIANT.seed, VARIANT.draw_end)
+        self._begin_variant(variant, steady)
         self._garbage.begin(is_kept=VARIANT.keeps_garbage)
+
+    def _begin_variant(self, variant: int, steady: Sequence[str], *, is_importing: bool = False) -> None:
+        VARIANT.begin(variant, steady)
+        self._draws.begin(VARIANT.seed, VARIANT.draw_end, is_importing=is_importing)
         self._libraries.vary(other=VARIANT.number > 0)
 
     def body_ended(self, *, is_program: bool = False) -> None:
@@ -144,14 +159,13 @@ class StandInDevice(Device):
 
     def unknown(self) -> list[str]:
         """After a test: why other variants may give it another figure."""
-        own = [
-            *self._values.unknown(),
-            *self._libraries.asked(),
-            *self._memory.unknown(),
-            *self._draws.drawn(),
-            *self._garbage.found(),
-        ]
-        return [*own, *(self._ranks.unknown() if self._ranks is not None else ())]
+        own = [*self._answered(), *self._draws.drawn(), *self._garbage.found()]
+        imported = [one for one in self._imported if one != CARD_MEMORY or not self._limited]
+        ranks = self._ranks.unknown() if self._ranks is not None else ()
+        return [*dict.fromkeys([*own, *imported, *([IMPORTS] if imported else []), *ranks])]
+
+    def _answered(self) -> list[str]:
+        return [*self._values.unknown(), *self._libraries.asked(), *self._memory.unknown()]
 
     def sizes(self) -> dict[int, int]:
         """After a test in which numbers were read: the sizes of its allocations."""

@@ -34,6 +34,7 @@ from ...results.answer import (
     FAILED,
     GARBAGE,
     HOST_ENDS,
+    IMPORTS,
     LOOPS,
     NUMBERS,
     TRUTHS,
@@ -53,7 +54,7 @@ _COMPONENT = "the part of"
 #: Of parts that count only where the budget limits them: what says so, by how their names begin.
 _LIMITED = {_OF_HOST: HOST_DEPENDS, _HELD: HELD_DEPENDS, _COMPONENT: COMPONENT_DEPENDS}
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
-OF_READS = {UNKNOWN_DATA, LOOPS, WAITING, ENDLESS, *OF_TWO_ENDS}
+OF_READS = {UNKNOWN_DATA, LOOPS, WAITING, ENDLESS, IMPORTS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
 APART = {BUCKETS, CHOICES, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.

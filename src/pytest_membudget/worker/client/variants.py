@@ -18,6 +18,7 @@ from ...results.answer import (
     FIRST_OPTIONS,
     GARBAGE,
     HOST_ENDS,
+    IMPORTS,
     LATE_WATCHDOG,
     LOOPS,
     NO_COLLECTION,
@@ -37,6 +38,8 @@ from .further_runs import Ask, FurtherRuns, not_counted
 
 #: Lines at which a test may raise by what is plausible before it comes to its end.
 _MOST_RAISING: Final = 8
+#: Variants in which nothing but garbage, a watchdog and choices differ.
+_PLAUSIBLE: Final = {NO_COLLECTION, LATE_WATCHDOG, FIRST_OPTIONS}
 
 
 def ask_with_variants(
@@ -143,6 +146,7 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
             variant=one,
             snapshot=None,
             figures_only=not request.has_components and one not in {LATE_WATCHDOG, *in_full},
+            varies_imports=IMPORTS in unknown and one not in _PLAUSIBLE,
         )
         for one, is_asked in further.items()
         if is_asked

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
-from ...results.answer import Answer, Request
+from ...results.answer import Answer, Request, failed
 from .order import Order
 from .variants import variants_of
 from .worker import Worker
@@ -50,6 +50,8 @@ class Workers:
         self._expected: deque[Request] = deque()
         #: answers of workers that came before ``ask``
         self._ahead: dict[Request, Answer] = {}
+        #: those whose imports are varied, by variant, and whether their card is the budget's
+        self._importing: dict[tuple[int, bool], Workers] = {}
         #: requests that were pending when a worker was lost: each runs alone now
         self._suspects: set[Request] = set()
 
@@ -62,7 +64,8 @@ class Workers:
         """Announce requests that ``ask`` will be called with: after those announced before, or ``next_``."""
         if self.at_once == 1:
             return
-        new = [one for one in requests if one not in self._ahead and not self._is_pending(one)]
+        sent = (one for one in requests if not one.varies_imports)  # others are another worker's
+        new = [one for one in sent if one not in self._ahead and not self._is_pending(one)]
         for one in new:
             self.forget(one)
         if next_:
@@ -106,7 +109,7 @@ class Workers:
         if refusal is not None:
             raise WorkerFailure(refusal)
         if answer is None:
-            answer = self._ask_worker(request)
+            answer = self._ask_importing(request) if request.varies_imports else self._ask_worker(request)
         # with a worker for each file, what depends on other files cannot be cached
         # not cached: the next session must also report tests that only workers collect
         if self._cache is not None and not self._by_file and request.file not in self._uncollected:
@@ -127,17 +130,34 @@ class Workers:
             return None
 
     def close(self) -> None:
-        """End the worker, if there is one."""
+        """End the workers."""
+        self._close_own()
+        for importing in self._importing.values():
+            importing.close()
+        self._importing.clear()
+
+    def _close_own(self) -> None:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+
+    def _ask_importing(self, request: Request) -> Answer:
+        """Of a worker that imported its files with the answers of the variant of ``request``."""
+        place = request.variant, request.limited
+        if place not in self._importing:
+            order = replace(self._order, variant=request.variant, limited=request.limited)
+            self._importing[place] = Workers(order, start=self._start)
+        try:
+            return self._importing[place].ask(replace(request, varies_imports=False))
+        except WorkerFailure as error:  # another answer may end what imports: no failure of the test's
+            return failed(str(error))
 
     def _ask_worker(self, request: Request) -> Answer:
         try:
             answer = self._answer_of(self._worker_for(request.file), request)
         except WorkerFailure:
             pending = [*self._worker.pending.values()] if self._worker is not None else []
-            self.close()
+            self._close_own()
             others = [other for other in pending if other != request]
             self._expected.extendleft(others[::-1])  # they are sent again
             if not others or request in self._suspects:
@@ -145,10 +165,10 @@ class Workers:
             self._suspects.update(pending)
             return self._ask_worker(request)
         except BaseException:
-            self.close()  # the worker is lost, or its late answer would be taken for the next test's
+            self._close_own()  # the worker is lost, or its late answer would be taken for the next test's
             raise
         if answer.is_last:
-            self.close()
+            self._close_own()
         return answer
 
     def _answer_of(self, worker: Worker, request: Request) -> Answer:
@@ -183,7 +203,7 @@ class Workers:
 
     def _worker_for(self, file: str) -> Worker:
         if self._worker is not None and self._file not in (None, file):
-            self.close()
+            self._close_own()
         if self._worker is None:
             self._worker = self._start_for(file)
             self._see_uncollected(self._worker.marked)

@@ -16,6 +16,7 @@ import pytest
 from ... import recipes
 from ...budgets.marked_test import Program
 from ...budgets.node_ids import key_of, nodeid_of
+from ...budgets.verdict import SKIPPED
 from ...devices.real.device import Device
 from ...devices.stand_in.environment import INDUCTOR_VARIABLE
 from ...names import MARKER, WORKER
@@ -62,6 +63,8 @@ class ServingPlugin:
         self._scratch = start.scratch
         self._observer = observer
         self._collection_errors: dict[str, str] = {}
+        #: files that have skipped themselves
+        self._skipped: set[str] = set()
         self._items: dict[str, list[pytest.Item]] = {}
         self._folders: tuple[str, ...] = (start.dir,)
         #: Triton's: the folder of the plugin's cache may be the root
@@ -104,6 +107,8 @@ class ServingPlugin:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Record why a file or folder could not be collected."""
         report = yield
+        if report.skipped:
+            self._skipped.add(str(collector.path))
         if not report.passed:
             self._collection_errors[str(collector.path)] = _text_of(report)
         return report
@@ -116,6 +121,7 @@ class ServingPlugin:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer requests until the other end closes."""
         self.served = True
+        self._device.end_imports()
         collect_garbage()
         from .one_test import failures  # noqa: F401 - a test may make later imports impossible
 
@@ -157,6 +163,8 @@ class ServingPlugin:
     def _answer(self, task: Task) -> Child | Answer:
         """The answer to a task, or the child that gives it."""
         found = self._items.get(task.request.key, [])
+        if not found and self._start.variant and task.request.file in self._skipped:
+            return Answer(SKIPPED)
         if not found:
             return failed(self._not_found(task.request.file))
         if any(_identity(item) != _identity(found[0]) for item in found[1:]):

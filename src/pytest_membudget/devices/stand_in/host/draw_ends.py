@@ -75,6 +75,11 @@ class DrawEnds:
         """The test gives ``generator`` a seed: what it draws is no question any more."""
         self._seeded.add(generator)
 
+    def seeded_names(self) -> list[str]:
+        """The generators that were given a seed, by the name that reports have for them."""
+        has_seed = torch.default_generator.initial_seed() != self._torch_seed
+        return [*self._seeded, *(["torch"] if has_seed else [])]
+
     def _takes(self) -> bool:
         self.drew = True
         if self._end is None:

@@ -12,6 +12,7 @@ import random
 import stat
 import sys
 import uuid
+from collections.abc import Collection
 from types import FrameType
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from .draw_ends import DRAW_ENDS
 
 _DEVICES: Final = ("/dev/random", "/dev/urandom")
 #: Modules that pass the system's bytes on.
-_PASSING: Final = (__name__, "random", "uuid")
+_PASSING: Final = (__name__, "random", "secrets", "uuid")
 #: Added to torch's seed in further runs: it draws by the lower bits, and a test's own seed has not this one.
 _MARK_OF_SEED: Final = 1 << 40
 #: Connects to the processes that it has started.
@@ -43,11 +44,22 @@ class HostDraws:
         self._outside: dict[str, None] = {}
         self._source = users_source()
         self._seed = random.Random.seed
+        self._is_importing = False
 
-    def begin(self, seed: int, end: int | None = None) -> None:
-        """A test begins: give all of them ``seed``, and single draws that ``end`` of their range."""
-        self._seed_others(seed)
+    def install(self) -> None:
+        """Note what draws from here on."""
         self._note_unseeded()
+        sys.addaudithook(self._see)
+
+    def begin(self, seed: int, end: int | None = None, *, is_importing: bool = False) -> None:
+        """A test begins, or imports do: give all of them ``seed``, and single draws that ``end``.
+
+        Of imports, libraries' own do not count: they make tokens and names of files.
+        """
+        self._is_importing = is_importing
+        self._unseeded.clear()
+        self._outside.clear()
+        self._seed_others(seed)
         random.seed(seed)
         torch_seed = seed + (_MARK_OF_SEED if seed else 0)
         torch.default_generator.manual_seed(torch_seed)
@@ -55,21 +67,29 @@ class HostDraws:
             numpy.random.seed(seed)
         DRAW_ENDS.begin(end, torch_seed)
         self._before = _states()
-        sys.addaudithook(self._see)
 
-    def drawn(self) -> list[str]:
-        """What may be another number in another session; of generators those used, seeded or imported."""
+    def drawn(self, seeded: Collection[str] = ()) -> list[str]:
+        """What may be another number in another session; of generators those used, seeded or imported.
+
+        Those ``seeded`` are left out.
+        """
         changed = [name for name, state in _states().items() if state != self._before.get(name)]
-        names = ", ".join([*changed, *self._unseeded])
+        names = ", ".join([*(name for name in changed if name not in seeded), *self._unseeded])
         ends = [HOST_ENDS] if DRAW_ENDS.drew else []
         return [*([f"{DRAWS} ({names})"] if names else []), *self._outside, *ends]
+
+    def imported(self) -> list[str]:
+        """The same of imports, which may have given generators seeds for the tests: they draw anew there."""
+        drawn = self.drawn(DRAW_ENDS.seeded_names())
+        return [what if what == HOST_ENDS else f"{what}, while files are imported" for what in drawn]
 
     def _seed_others(self, seed: int) -> None:
         """``secrets``, which NumPy asks, has its bytes from here (``random.SystemRandom``, Python 3.14)."""
         own = random.Random(seed)
 
         def urandom(size: int) -> bytes:
-            self._unseeded["generators without a seed"] = None
+            if not self._is_importing or self._is_asked_by_user():
+                self._unseeded["generators without a seed"] = None
             return own.randbytes(size)
 
         def seed_by_system(generator: torch.Generator) -> int:
@@ -107,10 +127,13 @@ class HostDraws:
 
     def _note(self, what: str) -> bool:
         """Whether the test's own code, not a library for the name of a file, asks for ``what``."""
-        is_users = self._source.is_users(_asking().f_code.co_filename)
+        is_users = self._is_asked_by_user()
         if is_users:
             self._unseeded[what] = None
         return is_users
+
+    def _is_asked_by_user(self) -> bool:
+        return self._source.is_users(_asking().f_code.co_filename)
 
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(args[0], str):

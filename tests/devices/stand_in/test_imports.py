@@ -1,0 +1,117 @@
+"""What nobody knows while files are imported is varied as in tests: their imports are run again."""
+
+import pytest
+
+from tests.plugin.bodies import source
+from tests.report_fixtures import caveat_texts
+
+MIB = 2**20
+HEAD = """\
+import random
+
+import numpy
+import pytest
+import torch
+
+budget = pytest.mark.mem_budget(gib=1)
+CARD = torch.cuda.is_available()  # not in the session's own process
+
+def take(mib):
+    return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
+
+"""
+#: What is imported, what is taken in MiB, and where a caveat begins.
+DEPENDING = {
+    "a_cards_memory": (
+        "MIB = 256 if CARD and torch.cuda.get_device_properties(0).total_memory < 2**34 else 1",
+        256,
+        "{place}: the memory of a card that its mark does not name",
+    ),
+    "a_truth": (
+        "MIB = 256 if CARD and torch.randn(4, device='cuda').sum() > 9 else 1",
+        256,
+        "{place} reads a bool value (once)",
+    ),
+    "a_single_number": (
+        "MIB = random.randint(1, 300)",
+        300,
+        "random numbers that the host draws (random), while files are imported",
+    ),
+    "a_row_of_numbers": (
+        "MIB = 1 + int(numpy.random.rand(100).argmax())",
+        1,
+        "random numbers that the host draws (numpy), while files are imported",
+    ),
+}
+AGREED = {
+    "drawn_data": "DATA = torch.randn(4, 4), random.random()",
+    "memory_that_is_logged": "print(CARD and torch.cuda.mem_get_info())",
+    "a_file_that_skips_itself_on_smaller_cards": (
+        "if CARD and torch.cuda.get_device_properties(0).total_memory < 2**34:\n"
+        "    pytest.skip('a larger card', allow_module_level=True)"
+    ),
+}
+#: Runs are the same where a file gives its generators seeds.
+SEEDED = "random.seed(3)\nnumpy.random.seed(4)\ntorch.manual_seed(5)\nMIB = random.randint(8, 8)"
+NAMED = "MIB = torch.cuda.mem_get_info()[1] // 2**33 if CARD else 1"
+
+
+def text_of(imported, body="take(MIB)", budget="budget"):
+    return source({"it": body}, HEAD + imported + "\n\n", budget=budget)
+
+
+@pytest.fixture(scope="module")
+def run_of(session_of):
+    def run(text, env=None):
+        files = {"test_it.py": text, "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n"}
+        return session_of(files, "--membudget", "--membudget-strict", env=env)
+
+    return run
+
+
+def estimate(run):
+    return run.rows["test_it"]["estimates"][0]
+
+
+@pytest.mark.parametrize("name", DEPENDING)
+def test_what_depends_on_it_is_the_largest_and_unchecked(run_of, name):
+    imported, most, begins = DEPENDING[name]
+    run = run_of(text_of(imported))
+    place = f"test_it.py:{HEAD.count(chr(10)) + 1}"
+
+    assert most * MIB <= estimate(run)["peak"]["allocated"] <= 300 * MIB
+    assert any(text.startswith(begins.format(place=place)) for text in caveat_texts(estimate(run)))
+    assert run.outcomes["test_it"] == "failed"
+
+
+@pytest.mark.parametrize("name", AGREED)
+def test_what_does_not_is_no_caveat(run_of, name):
+    run = run_of(text_of(AGREED[name], "take(8)"))
+    one = estimate(run)
+
+    assert (one["caveats"], run.outcomes["test_it"]) == ([], "passed"), run.text("test_it")
+    assert one["peak"]["allocated"] == 8 * MIB
+    assert one["variants"]
+
+
+def test_a_file_that_gives_seeds_has_no_further_run(run_of):
+    run = run_of(text_of(SEEDED))
+
+    assert (estimate(run)["caveats"], estimate(run)["variants"]) == ([], [])
+    assert estimate(run)["peak"]["allocated"] == 8 * MIB
+    assert run.outcomes["test_it"] == "passed"
+
+
+def test_a_card_that_the_mark_names_has_its_own(run_of):
+    run = run_of(text_of(NAMED, budget="pytest.mark.mem_budget(gib=1, gpu='H100-80GB')"))
+
+    assert estimate(run)["peak"]["allocated"] == 9 * MIB  # of 79.2 GiB
+    assert estimate(run)["variants"] == []
+    assert run.outcomes["test_it"] == "passed"
+
+
+def test_the_cache_keeps_the_further_runs(run_of, again, cache_in, tmp_path):
+    asked, env = ("--membudget", "--membudget-report=membudget"), cache_in(tmp_path)
+    run = run_of(text_of(AGREED["drawn_data"], "take(8)"), env=env)
+
+    assert again(run, *asked, env=env).rows["test_it"]["cached"]
