@@ -15,6 +15,7 @@ import torch
 
 budget = pytest.mark.mem_budget(gib=1)
 CARD = torch.cuda.is_available()  # not in the session's own process
+MIB = 8
 
 def take(mib):
     return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
@@ -56,28 +57,34 @@ SEEDED = "random.seed(3)\nnumpy.random.seed(4)\ntorch.manual_seed(5)\nMIB = rand
 NAMED = "MIB = torch.cuda.mem_get_info()[1] // 2**33 if CARD else 1"
 
 
-def text_of(imported, body="take(MIB)", budget="budget"):
-    return source({"it": body}, HEAD + imported + "\n\n", budget=budget)
+def text_of(imported, name="it", budget="budget"):
+    return source({name: "take(MIB)"}, HEAD + imported + "\n\n", budget=budget)
 
 
 @pytest.fixture(scope="module")
 def run_of(session_of):
-    def run(text, env=None):
-        files = {"test_it.py": text, "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n"}
-        return session_of(files, "--membudget", "--membudget-strict", env=env)
+    def run(*texts, env=None):
+        files = {f"test_{number}.py": text for number, text in enumerate(texts)}
+        settings = {"pyproject.toml": "[tool.membudget]\nadvice = 'off'\n"}
+        return session_of(files | settings, "--membudget", "--membudget-strict", env=env)
 
     return run
 
 
-def estimate(run):
-    return run.rows["test_it"]["estimates"][0]
+@pytest.fixture(scope="module")
+def agreed(run_of):
+    return run_of(*(text_of(imported, name=name) for name, imported in AGREED.items()))
+
+
+def estimate(run, name="it"):
+    return run.rows[f"test_{name}"]["estimates"][0]
 
 
 @pytest.mark.parametrize("name", DEPENDING)
 def test_what_depends_on_it_is_the_largest_and_unchecked(run_of, name):
     imported, most, begins = DEPENDING[name]
     run = run_of(text_of(imported))
-    place = f"test_it.py:{HEAD.count(chr(10)) + 1}"
+    place = f"test_0.py:{HEAD.count(chr(10)) + 1}"
 
     assert most * MIB <= estimate(run)["peak"]["allocated"] <= 300 * MIB
     assert any(text.startswith(begins.format(place=place)) for text in caveat_texts(estimate(run)))
@@ -85,11 +92,10 @@ def test_what_depends_on_it_is_the_largest_and_unchecked(run_of, name):
 
 
 @pytest.mark.parametrize("name", AGREED)
-def test_what_does_not_is_no_caveat(run_of, name):
-    run = run_of(text_of(AGREED[name], "take(8)"))
-    one = estimate(run)
+def test_what_does_not_is_no_caveat(agreed, name):
+    one = estimate(agreed, name)
 
-    assert (one["caveats"], run.outcomes["test_it"]) == ([], "passed"), run.text("test_it")
+    assert (one["caveats"], agreed.outcomes[f"test_{name}"]) == ([], "passed"), agreed.text(f"test_{name}")
     assert one["peak"]["allocated"] == 8 * MIB
     assert one["variants"]
 
@@ -112,6 +118,6 @@ def test_a_card_that_the_mark_names_has_its_own(run_of):
 
 def test_the_cache_keeps_the_further_runs(run_of, again, cache_in, tmp_path):
     asked, env = ("--membudget", "--membudget-report=membudget"), cache_in(tmp_path)
-    run = run_of(text_of(AGREED["drawn_data"], "take(8)"), env=env)
+    run = run_of(text_of(AGREED["drawn_data"]), env=env)
 
     assert again(run, *asked, env=env).rows["test_it"]["cached"]
