@@ -51,6 +51,16 @@ def test_an_optimizer_without_a_backward_gets_a_word():
     assert list(small_line([replace(rows[1], raised=True)])) == []  # it ended before one could run
 
 
+@pytest.mark.parametrize(("taken_bytes", "gib", "is_said"), [(0, 1, True), (1, 1, False), (0, 0, False)])
+def test_a_limit_of_a_component_that_nothing_is_counted_as_gets_a_word(taken_bytes, gib, is_said):
+    report = MemoryReport("traced", "allocated", {"allocated": 5_000}, {"gradients": taken_bytes})
+    budget = Budget(gib=1, components={"gradients": gib})
+    row = replace(result(5_000), budget=budget, estimates=(report,))
+
+    said = ["a limit of gradients, and there are none, is it what you train?: t.py::a"] if is_said else []
+    assert list(small_line([row])) == said
+
+
 def test_the_other_reports_say_so_at_the_test():
     [one] = reported_tests(Document((result(1),)))
 

@@ -237,9 +237,17 @@ class TestResult(JsonObject):
         return figure.peak_bytes * _SMALL < limit
 
     @property
-    def is_untrained(self) -> bool:
-        """Whether it has an optimizer, and no backward ran; but not what raised before one could."""
-        return not self.raised and any(caveat.cause is UNTRAINED for caveat in self.caveats)
+    def questions(self) -> Sequence[str]:
+        """Why its budget may hold to less than what is trained; of what raised, only that it is small."""
+        found = ["under 1% of the budget"] if self.is_small else []
+        if not self.raised and any(caveat.cause is UNTRAINED for caveat in self.caveats):
+            found.append("an optimizer, and no backward ran")
+        if self.verdict == WITHIN and self.budget is not None and self.figure is not None:
+            taken = [one.components for one in self.estimates or self.measurements]
+            limited = (name for name, gib in self.budget.components.items() if gib)
+            none = [name for name in limited if not any(one.get(name) for one in taken)]
+            found += (f"a limit of {name}, and there are none" for name in none)
+        return found
 
     @property
     def worst_estimate(self) -> MemoryReport | None:

@@ -171,11 +171,11 @@ def comparison_notices(compared: ComparedSession | None) -> list[str]:
 
 
 def small_line(results: Iterable[TestResult]) -> Iterator[str]:
-    """The lines on tests that take under 1% of their budgets, or have an optimizer and no backward."""
-    rows = [*results]
-    small = [row.nodeid for row in rows if row.is_small]
-    untrained = [row.nodeid for row in rows if row.is_untrained]
-    for what, found in (("under 1% of the budget", small), ("an optimizer, and no backward ran", untrained)):
-        if found:
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            yield f"{what}, {SMALL}: {found[0]}{more}"
+    """The lines on tests whose budgets may hold to less than what is trained."""
+    asked: dict[str, list[str]] = {}
+    for row in results:
+        for what in row.questions:
+            asked.setdefault(what, []).append(row.nodeid)
+    for what, found in sorted(asked.items()):
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        yield f"{what}, {SMALL}: {found[0]}{more}"
