@@ -63,9 +63,9 @@ def lenient(session_of):
     return session_of(FILES, *ASKED, "-v", env=ALONE)  # all rows of the table
 
 
-@pytest.fixture(scope="module", params=["alone", "-n2"])
+@pytest.fixture(scope="module", params=["alone", "-n2", "reruns"])
 def run(request, session_of):
-    more = XDIST if request.param == "-n2" else ()
+    more = {"-n2": XDIST, "reruns": ("-p", "pytest_rerunfailures")}.get(request.param, ())
     return session_of(FILES, *ASKED, "--membudget-strict", *more, env=ALONE)
 
 

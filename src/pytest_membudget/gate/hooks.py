@@ -199,9 +199,11 @@ class Gate:
         """Report a phase that was not run as passed; point the report of a failure at the test."""
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
-        self._refuse_skip(item, call)
+        is_refused = self._refuses_skip(item, call)
         with reports.reported_by_pytest(item, call):
             report = yield
+        if is_refused:  # only now: pytest-rerunfailures has to see each test's setup
+            report.when = "call"
         if is_marked(item) and report.when in ("setup", "call"):
             result = item.stash.get(_RESULT, None)
             if result is None and not report.passed:
@@ -211,19 +213,19 @@ class Gate:
                 reports.attach_result(report, result)
         return report
 
-    def _refuse_skip(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Under ``--membudget-strict``, fail a marked test that pytest skips."""
+    def _refuses_skip(self, item: pytest.Item, call: pytest.CallInfo[None]) -> bool:
+        """Under ``--membudget-strict``, fail a marked test that pytest skips; whether it is one."""
         if not self._settings.strict or call.when != "setup" or call.excinfo is None or not is_marked(item):
-            return
+            return False
         error = call.excinfo.value
         if not isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)) or _RESULT in item.stash:
-            return
+            return False
         result = self.session.skipped(item, str(error.msg))
         if result.verdict == ERROR:
             item.stash[_RESULT] = result
             unchecked = BudgetUnchecked(reports.failure_text(result), pytrace=False)
             call.excinfo = reports.excinfo_of(unchecked)
-            call.when = "call"
+        return result.verdict == ERROR
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
