@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .errors import UsageMistake
-from .names import ALL, BASE, CACHES, FIGURES, GATE, MARKED, MARKER, MEASURES, OFF, SELECTION, SKIP, WORKER
+from .names import (
+    ALL,
+    BASE,
+    CACHES,
+    ENDED_EARLY,
+    FIGURES,
+    GATE,
+    MARKED,
+    MARKER,
+    MEASURES,
+    OFF,
+    SELECTION,
+    SKIP,
+    WORKER,
+)
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
@@ -88,6 +103,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("membudget", "GPU memory budgets")
     for name, (attributes, text) in _OPTIONS.items():
         group.addoption(name, default=None, help=text, **attributes)
+
+
+class _Exits:
+    """Whether somebody has ended the session before it began, when no hook is called at its end."""
+
+    were_early = False
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self.were_early = True
+
+    def pytest_sessionfinish(self) -> None:
+        self.were_early = False  # the gate sees to it
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | None, int | None]:
+    """Fail a session that ``pytest.exit`` ends with status 0 before it begins."""
+    exits = _Exits()
+    config.pluginmanager.register(exits)
+    status = yield
+    if status != pytest.ExitCode.OK or not exits.were_early or not config.getoption("membudget"):
+        return status
+    sys.stderr.write(f"membudget: {ENDED_EARLY}\n")
+    return pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_configure(config: pytest.Config) -> None:

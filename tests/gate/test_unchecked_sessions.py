@@ -89,3 +89,31 @@ def test_a_budget_whose_mark_was_taken_away_is_named_and_fails(session, others, 
     assert run.status == 1
     [line] = [line for line in run.lines if line.startswith("test_budgets.py::test_over: its budget")]
     assert "was taken away" in line
+
+
+@pytest.mark.parametrize(
+    ("hook", "more"),
+    [
+        ("pytest_configure(config)", ()),
+        ("pytest_sessionstart(session)", ()),
+        ("pytest_sessionstart(session)", XDIST),
+        ("pytest_collection(session)", ()),
+        ("pytest_collection_modifyitems(items)", ()),
+        ("pytest_collection_finish(session)", ()),
+        ("pytest_collection_finish(session)", ("--collect-only",)),
+    ],
+)
+def test_a_session_that_ends_before_its_tests_run_is_not_green(session, hook, more):
+    run = session(f"import pytest\ndef {hook}: pytest.exit('no GPU', 0)\n", more=more)
+
+    assert run.status == 1
+    assert "its budget was not checked" in run.out or "no budget was checked" in run.out + run.err
+
+
+def test_who_lists_markers_or_fixtures_or_ends_with_another_status_is_as_with_pytest(session):
+    ends = "import pytest\ndef pytest_sessionstart(session): pytest.exit('no GPU', {})\n"
+
+    assert session("", more=("--fixtures",)).status == 0
+    assert session("", more=("--markers",)).status == 0
+    assert session(ends.format(7)).status == 7
+    assert session(ends.format(None)).status == 2
