@@ -69,6 +69,9 @@ TESTS = {
     ),
     "pool_that_waits": (set(), False, "hold()\nlist(POOL.map(abs, range(4)))\ntime.sleep(0.2)"),
     "device_file": ({"card-sought"}, True, "hold(2**11 if os.path.exists('/dev/nvidia0') else 2**10)"),
+    "driver_file": (
+        {"card-sought"}, True, "hold(2**11 if os.path.exists('/proc/driver/nvidia/version') else 2**10)"
+    ),
     "card_tool": (set(), False, "hold(2**11 if shutil.which('nvidia-smi') else 2**10)"),
     "card_tool_that_is_run": (
         set(), False,

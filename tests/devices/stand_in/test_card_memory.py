@@ -18,6 +18,12 @@ def total():
 
 def take(mib):
     return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
+
+def may_take(mib):
+    try:
+        return take(mib) is not None
+    except torch.OutOfMemoryError:
+        return False
 """
 #: What is taken at the most, in MiB: an H100 has 79.2 GiB of 2**30 bytes in all, four times as much 316.7.
 DEPENDING = {
@@ -27,6 +33,8 @@ DEPENDING = {
     "on_what_is_free": (256, "take(256 if mem_get_info()[0] < 12 * 2**30 else 1)"),
     "on_what_the_runtime_says": (256, "take(256 if torch.cuda.cudart().cudaMemGetInfo(0)[1] > 2**38 else 1)"),
     "on_what_the_accelerator_says": (316, "take(torch.accelerator.get_memory_info()[1] // 2**32 * 4)"),
+    # 0.002 of it are 162 MiB of an H100's
+    "on_its_share": (256, "torch.cuda.set_per_process_memory_fraction(0.002)\nmay_take(256)\ntake(1)"),
     "on_what_compiled_code_asks": (
         256,
         "torch.compile(lambda x: x + (1 if total() < 2**38 else take(256)[0]), backend='eager')(take(1))",
@@ -35,6 +43,7 @@ DEPENDING = {
 AGREED = {
     "that_is_logged": "kept = take(8)\nprint(total(), mem_get_info(), torch.cuda.get_device_properties(0))",
     "that_has_to_do": "assert total() > 20 * 2**30, 'a larger card'\ntake(8)",
+    "whose_share_is_enough": "torch.cuda.set_per_process_memory_fraction(0.001)\ntake(8)",
     "whose_part_is_free": "kept = take(8)\nfree, total = mem_get_info()\nassert 0 <= total - free < 2**30",
 }
 NAMED = {"of_a_card_with_a_name": "take(8 if mem_get_info()[1] == total() else 16)"}

@@ -1,5 +1,7 @@
 """The device of workers: its limits and metrics, and what a test does with CUDA's record and processes."""
 
+import ctypes
+
 import numpy
 import pytest
 import torch
@@ -50,6 +52,27 @@ def test_reserved_counts_whole_segments_and_device_the_context(trace, gpu):
     assert reserved.has(rounding=MIB + 508, cached=2 * MIB - 512, context=0)
     assert device.report.peak["device"] == 24 * MIB + context
     assert device.context == context > 0
+
+
+def taken_by_others():
+    """22 MiB of PyTorch's, with 48 MiB of others', and 16 MiB when PyTorch has given its own back."""
+    address, own = ctypes.c_void_p(), ctypes.CDLL(None)
+    held = hold(21)
+    assert own.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(48 * MIB)) == 0
+    own.cudaFree(address)
+    del held
+    torch.cuda.empty_cache()
+    assert own.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(16 * MIB)) == 0
+
+
+def test_device_counts_what_others_take_of_the_card(trace):
+    """As nvidia-smi does. CuPy, Numba and FAISS allocate so."""
+    device, allocated = (trace(taken_by_others, metric=one) for one in ("device", "allocated"))
+
+    assert device.report.peak["device"] == (22 + 48) * MIB + find_gpu("A100-80GB").context_bytes
+    assert device.has(unattributed=48 * MIB)
+    assert allocated.allocated == 22 * MIB
+    assert allocated.has(unattributed=0)
 
 
 def reset():

@@ -42,6 +42,8 @@ class CardMemory:
             for name in _BY_FUNCTION:
                 if hasattr(module, name):
                     setattr(module, name, self._varied(getattr(module, name)))
+        own: Any = torch._C
+        own._cuda_setMemoryFraction = self._limited(own._cuda_setMemoryFraction)
         properties: Any = type(torch.cuda.get_device_properties(0))
         total = properties.total_memory
         properties.total_memory = property(lambda card: self._other(total.__get__(card)))
@@ -65,6 +67,15 @@ class CardMemory:
             return max(free_bytes + other_bytes - total_bytes, 0), other_bytes
 
         return memory
+
+    def _limited(self, limit: Callable[[float, int], None]) -> Callable[[float, int], None]:
+        """Of a card with more the same share is more; of one with less a body may not have enough."""
+
+        def set_fraction(fraction: float, device: int) -> None:
+            self._asked[self._source.place(3)] = None
+            limit(min(fraction * max(VARIANT.memory_share, 1), max(fraction, 1)), device)
+
+        return set_fraction
 
     def _other(self, total_bytes: int) -> int:
         if self._is_named:

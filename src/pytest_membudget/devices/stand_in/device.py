@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -215,9 +215,16 @@ class StandInDevice(Device):
             rank=self._rank,
             host=self._host.report(root=root, rank=self._rank),
             device="stand-in",
-            peaks=allocators_peaks(recorded.stats, self.gpu.context_bytes + nccl.size_bytes),
+            peaks=allocators_peaks(
+                recorded.stats, self.gpu.context_bytes + nccl.size_bytes + self._others_bytes(recorded.stats)
+            ),
             lives=recorded.lives,
         )
+
+    def _others_bytes(self, stats: Mapping[str, int]) -> int:
+        """What others than PyTorch's allocator add to the most that was taken of the card at once."""
+        most_bytes = self._libraries.most_used_bytes(torch.cuda.current_device())
+        return max(0, most_bytes - stats.get("reserved_bytes.all.peak", 0))
 
     def _context_texts(self, metric: str) -> list[str]:
         """The context's size is in the metric ``device``, and reduces what a card can hold."""

@@ -15,6 +15,7 @@ class StandInLibraries:
     def __init__(self) -> None:
         self._own = ctypes.CDLL(None)
         self._own.stand_in_set_cards.argtypes = [ctypes.c_char_p]
+        self._own.stand_in_most_used_bytes.restype = ctypes.c_size_t
         self._own.stand_in_not_modelled.restype = ctypes.c_void_p
         self._own.stand_in_refused.restype = ctypes.c_void_p
         self._own.stand_in_free_text.argtypes = [ctypes.c_void_p]
@@ -30,6 +31,10 @@ class StandInLibraries:
         self._own.stand_in_reserve_addresses()
         if self._own.stand_in_set_cards(text.encode()) != 0:
             raise RuntimeError(f"the stand-in does not take these cards: {text}")
+
+    def most_used_bytes(self, card: int) -> int:
+        """The most memory of ``card`` that was taken at once, by PyTorch's allocator and others."""
+        return int(self._own.stand_in_most_used_bytes(card))
 
     def sort_symbols(self) -> None:
         """Have the names of functions found quickly by address, in this process and those that it forks."""

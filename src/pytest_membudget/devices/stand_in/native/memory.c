@@ -29,7 +29,7 @@ static uintptr_t lowest_address; /* that is reserved by the driver; 0 before any
 /* What the driver reserves at once. */
 #define SLOT_BYTES (32 * MIB)
 static struct ranges taken;
-static size_t used_bytes[MOST_CARDS];
+static size_t used_bytes[MOST_CARDS], most_used_bytes[MOST_CARDS];
 
 /* The largest region that the system gives: limits of address space (ulimit -v) may make it smaller. */
 static int reserve_region(void) {
@@ -85,8 +85,13 @@ int take_capacity(int device, size_t bytes) {
     if (bytes > card->capacity_bytes || used_bytes[device] > card->capacity_bytes - bytes)
         return OUT_OF_MEMORY;
     used_bytes[device] += bytes;
+    if (used_bytes[device] > most_used_bytes[device])
+        most_used_bytes[device] = used_bytes[device];
     return SUCCESS;
 }
+
+/* The most that has been taken of a card at once, by PyTorch's allocator and others. */
+EXPORTED size_t stand_in_most_used_bytes(int device) { return most_used_bytes[device]; }
 
 void give_back_capacity(int device, size_t bytes) { used_bytes[device] -= bytes; }
 

@@ -122,9 +122,9 @@ class Caveats:
 
 
 def _is_of_a_card(path: str) -> bool:
-    """Whether ``path`` is the device of a card, or NVIDIA's tool elsewhere than the stand-in has it."""
+    """Whether ``path`` is a card's or its driver's, or NVIDIA's tool elsewhere than the stand-in has it."""
     is_tool = os.path.basename(path) == NAME and os.path.dirname(path) != str(FOLDER)
-    return is_tool or path.startswith("/dev/nvidia")
+    return is_tool or path.startswith(("/dev/nvidia", "/proc/driver/nvidia"))
 
 
 def _is_idle(thread: threading.Thread) -> bool:
