@@ -142,6 +142,70 @@ def test_what_triton_may_have_written_to_is_unknown_and_no_other(trace, how, val
     assert len(traced.assumptions) == (value == 1)
 
 
+def gated(x, y):
+    return torch.tanh(x) * torch.sigmoid(y)
+
+
+def launched_by_torchscript(how):
+    """Fused from its third call on: before, it looks at what it is given."""
+    known, x = known_numbers(), torch.randn(64, device="cuda")
+    fused = torch.jit.trace(gated, (x, x), check_trace=False)
+    launches = ctypes.c_ulonglong.in_dll(ctypes.CDLL(None), "stand_in_launches")
+    for _ in range(4):
+        before = launches.value
+        # freed, its memory is the result's
+        given = known.view(torch.float32)[:64] if how == "the tensor" else x
+        fused(given, given)
+    return known[3].item(), launches.value - before
+
+
+@pytest.mark.parametrize(("how", "value"), [("another", 7), ("the tensor", 1)])
+def test_what_torchscript_fuses_says_what_it_takes(trace, how, value):
+    """One kernel in the place of three, whose launch is not counted."""
+    traced = trace(launched_by_torchscript, how)
+
+    assert traced.value == [value, 0]
+    assert len(traced.assumptions) == (value == 1)
+
+
+def launched_by_text(parameters):
+    """As ``torch.cuda._compile_kernel`` does it; the address of another tensor is all that is given."""
+    known, other = known_numbers(), torch.empty(64, dtype=torch.long, device="cuda")
+    nvrtc, cuda = torch.cuda._utils._get_gpu_rtc_library(), ctypes.CDLL(None)
+    program, module, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    text = f"// its own(s)\nextern \"C\" __global__\nvoid own({parameters}) {{ }}".encode()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"own.cu", 0, None, None)
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
+    image = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetPTX(program, image)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    cuda.cuModuleLoadData(ctypes.byref(module), image)
+    cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"own")
+    pointers = [ctypes.c_void_p(other.data_ptr()) for _ in range(4)]
+    arguments = (ctypes.c_void_p * 4)(*[ctypes.addressof(pointer) for pointer in pointers])
+    cuda.cuLaunchKernel(kernel, *[ctypes.c_uint(1)] * 7, None, arguments, None)
+    return known[3].item()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_known"),
+    [
+        ("", True),
+        ("float* to", True),
+        ("const unsigned char *__restrict__ from, __half* to, long long count, float by", True),
+        ("float** to", False),
+        ("Array<char*, 2> to", False),
+        ("Pair to", False),
+        ("const Pair* from, float* to", False),
+        ("float (*function)(float), float* to", False),
+        ("float& to", False),
+    ],
+)
+def test_of_a_text_pointers_and_numbers_alone_say_all(trace, parameters, is_known):
+    assert (trace(launched_by_text, parameters).value == 7) == is_known
+
+
 def reports_of(bytes_):
     reports = ctypes.c_ulonglong.in_dll(ctypes.CDLL(None), "stand_in_reports")
     torch.zeros(1, device="cuda")

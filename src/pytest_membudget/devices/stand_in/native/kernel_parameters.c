@@ -1,5 +1,5 @@
 /* What a kernel of a loaded module takes, and so which memory it may write to: Triton's and a compiler's
-   kernels get the addresses of tensors.
+   kernels get the addresses of tensors. Of one that is compiled at run time the text says it (kernel_texts.c).
 
    A cubin is an ELF file (System V ABI, "Object Files") whose section .nv.info.<kernel> describes its
    parameters. Layout of that section: as ptxas 12.8 to 13.2 writes it and cuobjdump -elf shows it: a byte of
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "followed.h"
+#include "kernel_texts.h"
 #include "memory.h"
 #include "stand_in.h"
 
@@ -29,6 +30,7 @@ enum {
 struct module {
     void *handle;
     const Elf64_Ehdr *image; /* a copy; NULL where it is no ELF file */
+    const char *text;        /* the same of a program's text */
     struct module *next;
 };
 struct kernel {
@@ -65,7 +67,8 @@ void module_loaded(void *handle, const void *image) {
         size_t bytes = image_bytes(image);
         void *copy = malloc(bytes);
         module->image = copy ? memcpy(copy, image, bytes) : NULL;
-    }
+    } else if (image && !strncmp(image, PROGRAM_TEXT, strlen(PROGRAM_TEXT)))
+        module->text = strdup((const char *)image + strlen(PROGRAM_TEXT));
     lock_state();
     module->next = modules;
     modules = module;
@@ -120,9 +123,13 @@ void kernel_found(void *handle, void *module, const char *name) {
         return;
     kernel->handle = handle;
     lock_state();
-    for (const struct module *one = modules; one; one = one->next)
+    for (const struct module *one = modules; one; one = one->next) {
         if (one->handle == module && one->image)
             describe(kernel, one->image, name);
+        if (one->handle == module && one->text)
+            kernel->is_described =
+                sizes_of_parameters(one->text, name, kernel->sizes, MOST_PARAMETERS - 1) >= 0;
+    }
     kernel->next = kernels;
     kernels = kernel;
     unlock_state();

@@ -1,6 +1,6 @@
 /* NVRTC, with which PyTorch compiles kernels at run time: jiterator's, TorchScript's,
    torch.cuda._compile_kernel's (aten/src/ATen/native/cuda/jit_utils.cpp, torch/cuda/_utils.py). None runs, so
-   none is compiled: a program's image is empty, which the module loader here takes, and a function is found
+   none is compiled: a program's image is its text, which the module loader here takes, and a function is found
    under any name. A mistake in a program's text is not seen.
 
    Prototypes: nvrtc.h of CUDA 12.6 to 13.2. */
@@ -9,11 +9,9 @@
 #include <string.h>
 
 #include "errors.h"
+#include "kernel_texts.h"
 #include "refuse.h"
 #include "tables.h"
-
-/* Not ELF's magic number: nothing is read from it. */
-static const char image[8];
 
 /* Names that a program is asked for by expressions, "my_kernel<float>". */
 struct name {
@@ -22,6 +20,8 @@ struct name {
 };
 struct program {
     struct name *names;
+    size_t image_bytes;
+    char image[];
 };
 
 EXPORTED int nvrtcVersion(int *major, int *minor) {
@@ -75,8 +75,13 @@ EXPORTED int nvrtcCreateProgram(struct program **program, const char *source, co
                                 const char *const *header_sources, const char *const *header_names) {
     if (!program || !source)
         return NVRTC_INVALID_INPUT;
-    *program = calloc(1, sizeof **program);
-    return *program ? SUCCESS : NVRTC_OUT_OF_MEMORY;
+    size_t bytes = strlen(PROGRAM_TEXT) + strlen(source) + 1;
+    *program = calloc(1, sizeof **program + bytes);
+    if (!*program)
+        return NVRTC_OUT_OF_MEMORY;
+    (*program)->image_bytes = bytes;
+    strcat(strcpy((*program)->image, PROGRAM_TEXT), source);
+    return SUCCESS;
 }
 
 EXPORTED int nvrtcDestroyProgram(struct program **program) {
@@ -114,18 +119,18 @@ EXPORTED int nvrtcGetLoweredName(struct program *program, const char *expression
     return NVRTC_NAME_NOT_VALID;
 }
 
-#define RESULT(name, bytes)                                          \
+#define RESULT(name, from, bytes)                                    \
     EXPORTED int name##Size(struct program *program, size_t *size) { \
         *size = bytes;                                               \
         return SUCCESS;                                              \
     }                                                                \
     EXPORTED int name(struct program *program, char *result) {       \
-        memcpy(result, image, bytes);                                \
+        memcpy(result, from, bytes);                                 \
         return SUCCESS;                                              \
     }
-RESULT(nvrtcGetPTX, sizeof image)
-RESULT(nvrtcGetCUBIN, sizeof image)
-RESULT(nvrtcGetProgramLog, 1) /* an empty text */
+RESULT(nvrtcGetPTX, program->image, program->image_bytes)
+RESULT(nvrtcGetCUBIN, program->image, program->image_bytes)
+RESULT(nvrtcGetProgramLog, "", 1)
 
 /* cuDNN looks these up before it plans, and calls none then: libcudnn_graph.so.9 of 9.20. */
 #define NVRTC_REFUSED(name) REFUSED("libnvrtc", name)
