@@ -125,6 +125,25 @@ class Compared:
         """Whether no other answer takes more than the first's, but for what is said to be the worst case."""
         return most_of(self._without(self.late, self.left)) is self.first
 
+    def without_first(self) -> Iterator[Caveat]:
+        """Those of ``most`` where the first has raised, and so is not compared: all, if other runs agree."""
+        assert self.most.report is not None
+        reason = f"with other answers the test has no figure: {first_line(self.first)}"
+        agree = self._others_agree
+        for one in self.most.report.caveats:
+            rests = one.cause in _READS and not agree
+            yield Caveat(DEPENDS, f"{one.text}; {reason}") if rests else one
+        for what in {*self.first.unknown} - {*OF_READS, *APART} if not agree else ():
+            yield Caveat(DEPENDS, f"{what}; {reason}")
+
+    @property
+    def _others_agree(self) -> bool:
+        """Whether a run but ``most`` took as much, until it raised too; none more, and no figure less."""
+        peak, most = self.most.peak_bytes, self.most
+        comparable = self.others[: self._comparable]
+        less = [one for one in comparable if one.has_figure and one.peak_bytes < peak]
+        return not less and max(one.peak_bytes for one in self._without(most)) == peak
+
     def _of_read(self, one: Caveat) -> Iterator[Caveat]:
         others_differ = self._depends_on_reads()
         if self._odd_takes_more() or self._upper_differs() or others_differ:

@@ -47,18 +47,19 @@ def ask_with_variants(
 ) -> Answer:
     """The answer to ``request`` of the variant that takes most; its caveats say whether they differ.
 
-    ``known``: the answer of the first run, if there was one. ``in_full``: as ``variants_of`` has it.
-    No further run where values of other ranks are still to come. One that raises has come to an end that a
-    run may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
+    ``known``: the answer of the first run, if there was one. ``in_full``: as ``variants_of`` has it. No
+    further run where values of other ranks are still to come. One that raises has come to an end that a run
+    may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
     raises too, one has all plausible answers, and other draws. Where the first has raised by a truth, as an
-    assertion, one without it takes its place. Where each run has other sizes, two more say whether those
-    follow from truths, of which both were tried: with the same truths they have other numbers. Odd numbers
-    may end what a healthy run does: their run counts only where it takes more, as does that of falling ones.
-    So does that of a late watchdog, and is no caveat: no test can say when it looks; and that in which
-    nothing chooses some options, which is the worst case then. Where Python's collector has freed memory,
-    what takes most of the first run and one without it is what the others are compared with. Where others
-    differ, one says whether by draws of the host. Where the second has the least sizes, a run in which only
-    draws, of the host and of the card, are at their upper end counts in its place.
+    assertion, one without it takes its place; if that has no figure, two others must agree. Where each run
+    has other sizes, two more say whether those follow from truths, of which both were tried: with the same
+    truths they have other numbers. Odd numbers may end what a healthy run does: their run counts only where
+    it takes more, as does that of falling ones. So does that of a late watchdog, and is no caveat: no test
+    can say when it looks; and that in which nothing chooses some options, which is the worst case then. Where
+    Python's collector has freed memory, what takes most of the first run and one without it is what the
+    others are compared with. Where others differ, one says whether by draws of the host. Where the second has
+    the least sizes, a run in which only draws, of the host and of the card, are at their upper end counts in
+    its place.
     """
     first = known or ask(request)
     if _has_raised(first) and variants_of(request, first):
@@ -69,7 +70,7 @@ def ask_with_variants(
     ask = further = FurtherRuns(ask, first)
     if NO_COLLECTION in following:
         first = _with_garbage(first, ask(following[NO_COLLECTION]))
-    others = _others(ask, following) if 1 in following else []
+    others = _others(ask, following, first) if 1 in following else []
     redrawn = None
     if others and all(map(_has_raised, others)) and {*first.unknown} - {*OF_READS, *APART}:
         redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
@@ -100,10 +101,10 @@ def _going_on(ask: Ask, request: Request, first: Answer) -> tuple[Request, Answe
     return (asked, answer) if goes_on else (request, first)
 
 
-def _others(ask: Ask, following: Mapping[int, Request]) -> list[Answer]:
+def _others(ask: Ask, following: Mapping[int, Request], first: Answer) -> list[Answer]:
     others = [ask(following[1])]
     has_raised = _has_raised(others[0])
-    if has_raised or 2 in following or not OF_TWO_ENDS.isdisjoint(others[0].unknown):
+    if _has_raised(first) or has_raised or 2 in following or not OF_TWO_ENDS.isdisjoint(others[0].unknown):
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         request = following.get(2, following[1])
         others.append(ask(replace(request, variant=2, steady=(*request.steady, *steady))))
@@ -173,7 +174,7 @@ def _together(first: Answer, compared: Compared, further: FurtherRuns) -> Answer
         return first
     report = replace(
         report,
-        caveats=tuple(compared.caveats()) if compared.first.has_figure else report.caveats,
+        caveats=tuple(compared.caveats() if compared.first.has_figure else compared.without_first()),
         variants=tuple(further.peaks),
         seconds=round(further.seconds, 3),
     )

@@ -173,7 +173,7 @@ def launched_by_text(parameters):
     known, other = known_numbers(), torch.empty(64, dtype=torch.long, device="cuda")
     nvrtc, cuda = torch.cuda._utils._get_gpu_rtc_library(), ctypes.CDLL(None)
     program, module, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    text = f"// its own(s)\nextern \"C\" __global__\nvoid own({parameters}) {{ }}".encode()
+    text = f'// its own(s)\nextern "C" __global__\nvoid own({parameters}) {{ }}'.encode()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"own.cu", 0, None, None)
     size = ctypes.c_size_t()
     nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Types of numbers, and what stands beside one. */
+/* Of the types of numbers, and of pointers to them. */
 static const char *const words[] = {
     "const",   "volatile", "__restrict__",  "__restrict", "unsigned", "signed",  "bool",
     "char",    "short",    "int",           "long",       "float",    "double",  "half",
