@@ -48,6 +48,7 @@ class _Worker:
     def __init__(self, script, order):
         self.script, self.order = script, order
         self.imported_bytes, self.card, self.marked = script.imported_bytes, script.card, {}
+        self.asks_place = False
         self.pending, self.sent = {}, []
         self.is_closed = False
 

@@ -121,7 +121,8 @@ def _run_session(channel: Channel, start: Start, prepared: Prepared) -> int:
 
         kind = RankPlugin
     plugin = kind(channel, prepared.device, start, prepared.observer)
-    prepared.device.begin_imports(start.variant, limited=start.limited)
+    place = {"rank": start.rank, "world_size": start.world_size}
+    prepared.device.begin_imports(start.variant, limited=start.limited, **place)
     status = pytest.main([*start.args], plugins=[plugin])
     if not plugin.served:
         reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"

@@ -63,6 +63,9 @@ class Start(JsonObject):
     """As of ``Request``: how its files are answered while they are imported,"""
     limited: bool = False
     """and whether their card is a budget's."""
+    rank: int = 0
+    world_size: int = 0
+    """Which of several ranks imports them; 0 for none."""
     scratch: str = ""
     """The folder of its temporary files."""
     stack_file: str = ""
@@ -105,6 +108,8 @@ class Message(JsonObject):
     """Device memory that the test files hold since they were imported."""
     marked: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The node ids of the tests with budgets that it has collected, by file and key."""
+    asks_place: bool = False
+    """Whether test files have asked, while they were imported, which rank they are of how many."""
     printed_bytes: int = 0
     """What the process of a rank had printed before its test began."""
 

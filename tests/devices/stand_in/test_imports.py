@@ -121,3 +121,39 @@ def test_the_cache_keeps_the_further_runs(run_of, again, cache_in, tmp_path):
     run = run_of(text_of(AGREED["drawn_data"]), env=env)
 
     assert again(run, *asked, env=env).rows["test_it"]["cached"]
+
+
+RANKS = """\
+import os
+
+import pytest
+import torch
+
+{imported}
+
+@pytest.mark.mem_budget(gib=1, gpus={gpus})
+def test_it():
+    torch.empty({mib} * 2**20, dtype=torch.uint8, device="cuda")
+"""
+#: What is imported, and taken in MiB on the rank that takes most.
+PLACES = {
+    "the_rank": ("RANK = int(os.environ.get('RANK', -1))", "(256 if RANK == 1 else 1)", 256),
+    "how_many_there_are": ("WORLD = int(os.getenv('WORLD_SIZE', 1))", "64 * WORLD", 128),
+    "whether_there_are_others": ("LAUNCHED = 'LOCAL_RANK' in os.environ", "(256 if LAUNCHED else 1)", 256),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_each_rank_imports_files_with_the_variables_that_a_launcher_sets(run_of, name):
+    imported, mib, most = PLACES[name]
+    run = run_of(RANKS.format(imported=imported, mib=mib, gpus=2))
+
+    assert max(one["peak"]["allocated"] for one in run.rows["test_it"]["estimates"]) == most * MIB
+    assert run.outcomes["test_it"] == "passed", run.text("test_it")
+
+
+def test_so_does_the_one_rank_of_a_test_that_says_so(run_of):
+    imported, mib, most = PLACES["whether_there_are_others"]
+    run = run_of(RANKS.format(imported=imported, mib=mib, gpus=1))
+
+    assert estimate(run)["peak"]["allocated"] == most * MIB

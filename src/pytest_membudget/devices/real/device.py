@@ -39,6 +39,8 @@ class Device(ABC):
     is_there: bool = False
 
     def __init__(self) -> None:
+        #: whether files without a place have asked for theirs while they were imported
+        self.imports_ask_place = False
         self._run = RecordedRun()
         self._ended: RunResult | None = None
 
@@ -65,10 +67,12 @@ class Device(ABC):
     def follow_imports(self) -> None:  # noqa: B027 - a real card runs whatever was imported
         """Before a process is copied for a test: modules may have been imported since the last time."""
 
-    def begin_imports(self, variant: int, *, limited: bool) -> None:  # noqa: B027 - a real card has real data
+    def begin_imports(  # noqa: B027 - a real card has real data, and a rank's process its variables
+        self, variant: int, *, limited: bool, rank: int = 0, world_size: int = 0
+    ) -> None:
         """Before files are imported: answer what nobody knows as ``variant`` has it.
 
-        ``limited``: as of ``begin``.
+        ``limited``: as of ``begin``. ``world_size``: above 0 they are imported as that rank of as many.
         """
 
     def end_imports(self) -> None:  # noqa: B027

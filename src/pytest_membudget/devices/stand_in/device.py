@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -31,6 +32,7 @@ from .host.hollow import HollowTensors
 from .host.run import HostRun
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
+from .ranks.launching import PLACES, place_of, set_variables, watch_environment
 from .ranks.nccl_share import nccl_share
 from .saving import install_saving
 from .self_check import self_check
@@ -38,6 +40,7 @@ from .values.values import Values
 from .values.variants import VARIANT
 
 if TYPE_CHECKING:
+    from .ranks.rank_reads import RankReads
     from .ranks.ranks import StandInRanks
 
 #: Of a function of NVIDIA's libraries.
@@ -76,6 +79,9 @@ class StandInDevice(Device):
         self._garbage = Garbage(lambda: allocated_bytes() + following.host.held_bytes())
         #: what nobody knew while files were imported
         self._imported: list[str] = []
+        self._end_watch: Callable[[], None] = lambda: None
+        #: where files asked for their rank while they were imported, if they had one
+        self._rank_reads: RankReads | None = None
         self._limited = False
         self._figures_only = False
         self._rank = 0
@@ -104,13 +110,26 @@ class StandInDevice(Device):
         """Follow the operators that imports have brought."""
         self._values.follow_imports()
 
-    def begin_imports(self, variant: int, *, limited: bool) -> None:
-        """Before files are imported: answer what nobody knows as ``variant`` has it."""
+    def begin_imports(self, variant: int, *, limited: bool, rank: int = 0, world_size: int = 0) -> None:
+        """Before files are imported: answer what nobody knows as ``variant`` has it; see ``Device``."""
         self._begin_variant(variant, (), is_importing=True)
         self._memory.begin(self.gpu, is_named=limited)
+        if world_size:
+            from .ranks.rank_reads import RankReads
+
+            set_variables(place_of(rank, world_size, os.environ), os.environ)
+            self._rank_reads = RankReads(self._run.source)
+            self._rank_reads.watch_imports()
+        else:
+            self._end_watch = watch_environment(self._place_sought, self._place_sought)
+
+    def _place_sought(self, name: str, frame: FrameType | None) -> None:
+        """While files are imported: ranks differ by these variables, which are not there."""
+        self.imports_ask_place |= name in PLACES and self._run.source.find(3)[0] is not None
 
     def end_imports(self) -> None:
         """The files have been imported: what follows is asked by tests."""
+        self._end_watch()
         self._imported = [*self._answered(), *self._draws.imported()]
 
     def self_check(self) -> None:
@@ -186,8 +205,9 @@ class StandInDevice(Device):
         self._rank = rank
         run, values = self._run, self._values
         self._ranks = StandInRanks(
-            rank, world_size, received, run.source, run.observer, values.following, values.quiet
-        )
+            rank, world_size, received, run.source, run.observer, values.following, values.quiet,
+            self._rank_reads,
+        )  # fmt: skip
         self._ranks.begin()
 
     def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:

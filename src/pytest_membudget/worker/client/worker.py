@@ -113,6 +113,8 @@ class Worker:
         self._collecting = False
         #: device memory that was allocated when the test files were imported, in bytes
         self.imported_bytes = ready.imported_bytes
+        #: whether ranks have to import the files for themselves
+        self.asks_place = ready.asks_place
         #: what its device says of itself: its properties, or why they could not be read
         self.card = ready.answer
         #: the node ids of the tests with budgets that it has collected, by file and key

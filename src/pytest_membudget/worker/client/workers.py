@@ -1,9 +1,12 @@
 """The conversation with workers: which one is asked for a test, what is sent ahead, and what a loss costs."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, Final
 
 from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
@@ -11,6 +14,9 @@ from ...results.answer import Answer, Request, failed
 from .order import Order
 from .variants import variants_of
 from .worker import Worker
+
+#: Processes that have imported files for single runs, of which each run of a rank may need one.
+_MOST_IMPORTING: Final = 8
 
 
 class Workers:
@@ -50,8 +56,8 @@ class Workers:
         self._expected: deque[Request] = deque()
         #: answers of workers that came before ``ask``
         self._ahead: dict[Request, Answer] = {}
-        #: those whose imports are varied, by variant, and whether their card is the budget's
-        self._importing: dict[tuple[int, bool], Workers] = {}
+        #: those that import files for single runs, by what they import them as
+        self._importing: dict[tuple[object, ...], Workers] = {}
         #: requests that were pending when a worker was lost: each runs alone now
         self._suspects: set[Request] = set()
 
@@ -109,12 +115,19 @@ class Workers:
         if refusal is not None:
             raise WorkerFailure(refusal)
         if answer is None:
-            answer = self._ask_importing(request) if request.varies_imports else self._ask_worker(request)
+            answer = self._ask_worker(request)
         # with a worker for each file, what depends on other files cannot be cached
         # not cached: the next session must also report tests that only workers collect
         if self._cache is not None and not self._by_file and request.file not in self._uncollected:
             self._cache.keep(request, answer)
         return answer
+
+    def ask_alone(self, request: Request) -> Answer:
+        """The answer to ``request`` alone, also where the worker is lost: others' may go on."""
+        try:
+            return self.ask(request)
+        except WorkerFailure as error:
+            return failed(str(error))
 
     def collect(self, files: Sequence[str]) -> None:
         """Collect ``files`` in a worker."""
@@ -141,19 +154,30 @@ class Workers:
             self._worker.close()
             self._worker = None
 
-    def _ask_importing(self, request: Request) -> Answer:
-        """Of a worker that imported its files with the answers of the variant of ``request``."""
-        place = request.variant, request.limited
-        if place not in self._importing:
-            order = replace(self._order, variant=request.variant, limited=request.limited)
-            self._importing[place] = Workers(order, start=self._start)
-        try:
-            return self._importing[place].ask(replace(request, varies_imports=False))
-        except WorkerFailure as error:  # another answer may end what imports: no failure of the test's
-            return failed(str(error))
+    def _importing_for(self, request: Request) -> Workers | None:
+        """Those that import files for ``request`` anew: with its variant's answers, or as its rank."""
+        if request.varies_imports:
+            place: dict[str, Any] = {"variant": request.variant, "limited": request.limited}
+        elif self._asks_place(request):
+            place = {"rank": request.rank, "world_size": request.world_size}
+        else:
+            return None
+        key = (*place.items(),)
+        if key not in self._importing:
+            while len(self._importing) >= _MOST_IMPORTING:
+                self._importing.pop(next(iter(self._importing))).close()
+            self._importing[key] = Workers(replace(self._order, **place), start=self._start)
+        return self._importing[key]
+
+    def _asks_place(self, request: Request) -> bool:
+        """Whether the files ask for the rank that ``request`` is while they are imported."""
+        return request.has_place and self._worker_for(request.file).asks_place
 
     def _ask_worker(self, request: Request) -> Answer:
         try:
+            importing = self._importing_for(request)
+            if importing is not None:
+                return importing.ask_alone(replace(request, varies_imports=False))
             answer = self._answer_of(self._worker_for(request.file), request)
         except WorkerFailure:
             pending = [*self._worker.pending.values()] if self._worker is not None else []
@@ -194,6 +218,7 @@ class Workers:
         while self._expected:
             following = self._expected[0]
             is_elsewhere = self._by_file and following.file != request.file
+            is_elsewhere = is_elsewhere or self._asks_place(following)
             if is_elsewhere or following in self._suspects:
                 return None
             self._expected.popleft()

@@ -133,7 +133,11 @@ class ServingPlugin:
             if all(item is not other for other in known):
                 known.append(item)
         imported_bytes = self._device.imported_bytes()
-        ready = Message(READY, answer=self._card(), imported_bytes=imported_bytes, marked=self._marked())
+        asks_place = self._device.imports_ask_place
+        ready = Message(
+            READY, answer=self._card(), imported_bytes=imported_bytes, marked=self._marked(),
+            asks_place=asks_place,
+        )  # fmt: skip
         self._channel.send(ready.to_json())
         runs = ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended)
         with folder_lock(session.config.rootpath) as lock:

@@ -3,6 +3,7 @@
 import os
 import time
 
+import pluggy
 import pytest
 import torch
 import torch.distributed as dist
@@ -10,6 +11,8 @@ from small_models import layers, train
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pytest_membudget.devices.stand_in.ranks.rank_comparisons import Comparisons
+from pytest_membudget.devices.stand_in.ranks.rank_reads import RankReads
+from pytest_membudget.tracking.running_code.source import users_source
 
 
 def alike():
@@ -188,6 +191,14 @@ def test_a_rank_of_each_stage_is_to_be_estimated(trace):
 
     assert traced.representatives == [16, 32, 48, 63]
     assert "and there is a rank of each pipeline stage" in traced.rank_assumption
+
+
+def test_where_a_library_asks_all_of_the_users_files_may_pick():
+    reads = RankReads(users_source())
+    reads.lines[pluggy.__file__.replace("pluggy", "other"), 1] = None
+
+    assert {5, 40, 61} <= reads.picked(64, 0)  # this file compares ranks with 5, 40 and 64 - 3
+    assert not reads.has_names(64, 0)
 
 
 def test_ranks_that_a_file_picks_are_found_in_time_of_any_number(tmp_path):

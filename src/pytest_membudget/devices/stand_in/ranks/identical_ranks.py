@@ -12,7 +12,7 @@ from typing import Any
 
 from ....caveats import HOW, OTHER_RANKS, Caveat
 from ....results.answer import OtherRanks
-from ....tracking.running_code.source import SourceFinder, shown_path
+from ....tracking.running_code.source import shown_path
 from ...after_import import after_import
 from .launching import Place
 from .rank_reads import RankReads
@@ -24,9 +24,10 @@ MOST_RANKS = 8
 class IdenticalRanks:
     """Watches what makes ranks differ while rank 0 runs."""
 
-    def __init__(self, place: Place, source: SourceFinder) -> None:
+    def __init__(self, place: Place, reads: RankReads) -> None:
+        """``reads``: may have those of imports already."""
         self._place = place
-        self._reads = RankReads(source)
+        self._reads = reads
         #: a rank of each other stage of a pipeline
         self._stages: set[int] = set()
         #: the rank to which an optimizer has assigned the most

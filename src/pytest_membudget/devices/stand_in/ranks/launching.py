@@ -1,12 +1,20 @@
 """Where a rank is, and the environment variables that a launcher such as torchrun sets for it."""
 
-from collections.abc import Mapping, MutableMapping
+import os
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final
 
 from ....hardware.machines import gpus_a_machine
 
 #: As torchrun has it on one node (torch/distributed/run.py, 2.13: ``--master-port``, rdzv of one node).
 _MASTER = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+#: By which a rank knows where it is.
+PLACES: Final = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK")
+#: Called with the name of a variable, and the frame that asks for it.
+Asked = Callable[[str, FrameType | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +51,36 @@ def set_variables(place: Place, environ: MutableMapping[str, str]) -> None:
         environ.setdefault(name, value)
     if place.world_size == 1:  # nobody else has to find it, and several tests may run at once
         environ["MASTER_PORT"] = "0"
+
+
+def watch_environment(read: Asked, sought: Asked = lambda name, frame: None) -> Callable[[], None]:
+    """Call ``read`` with each variable that is read, and ``sought`` with one that is asked for otherwise.
+
+    Returns what ends it.
+    """
+    own: Any = os.environ
+    kind = type(own)
+
+    class Environment(kind):  # type: ignore[misc, valid-type] # os.environ's own class, whatever it is
+        """``os.environ`` that reports what is asked."""
+
+        def __getitem__(self, key: str) -> str:
+            try:
+                value: str = super().__getitem__(key)
+            except KeyError:
+                sought(key, sys._getframe(1))
+                raise
+            read(key, sys._getframe(1))
+            return value
+
+        def __contains__(self, key: object) -> bool:
+            sought(str(key), sys._getframe(1))
+            return bool(super().__contains__(key))
+
+    own.__class__ = Environment
+
+    def end() -> None:
+        if type(own) is Environment:
+            own.__class__ = kind
+
+    return end

@@ -10,8 +10,8 @@ from typing import Any
 
 #: Comparisons that may be true of one rank alone.
 _PICKING = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
-_RANK = re.compile("rank(?!s)", re.IGNORECASE)
-_ASKING = re.compile(r"get_(node_local_|local_|group_)?rank\(|\bRANK\b|LOCAL_RANK")
+_RANK = re.compile("rank(?!s)|process_index", re.IGNORECASE)
+_ASKING = re.compile(r"get_(node_local_|local_|group_)?rank\(|\bRANK\b|LOCAL_RANK|process_index")
 _ENVIRONMENT = re.compile(r"\b(environ|getenv)\b")
 #: How many there are, of all.
 _SIZE = re.compile(r"world_size(\(\))?$|\bWORLD_SIZE\b", re.IGNORECASE)
@@ -126,6 +126,21 @@ class Comparisons:
 
 #: Those of a file.
 comparisons_of = functools.lru_cache(maxsize=256)(Comparisons)
+
+
+def names_ranks(file: str) -> bool:
+    """Whether anything in the source ``file`` may be named as a rank."""
+    return any(map(_RANK.search, linecache.getlines(file)))
+
+
+@functools.lru_cache(maxsize=1024)
+def imported_names(file: str) -> frozenset[str]:
+    """The last names of the modules that ``file`` may import, and of what it imports from them."""
+    nodes = [one for one in ast.walk(tree_of(file)) if isinstance(one, (ast.Import, ast.ImportFrom))]
+    modules = [one.module or "" for one in nodes if isinstance(one, ast.ImportFrom)]
+    return frozenset(
+        name.rpartition(".")[2] for name in [*modules, *(one.name for node in nodes for one in node.names)]
+    )
 
 
 def tree_of(file: str) -> ast.AST:

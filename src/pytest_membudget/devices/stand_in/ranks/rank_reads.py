@@ -7,7 +7,7 @@ import itertools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -19,7 +19,8 @@ from torch.utils.data import DistributedSampler
 
 from ....assumptions import IDENTICAL_RANKS, assumed
 from ....tracking.running_code.source import SourceFinder, innermost
-from .rank_comparisons import Comparisons, comparisons_of, tree_of
+from .launching import watch_environment
+from .rank_comparisons import Comparisons, comparisons_of, imported_names, names_ranks, tree_of
 
 _VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK")
 #: Calls that take the number of a rank's GPU for what it is.
@@ -43,9 +44,16 @@ class RankReads:
         self._source = source
         #: file and line, in the order of their coming up
         self.lines: dict[tuple[str, int], None] = {}
+        #: the user's files that ran then, and may have been told
+        self._callers: set[str] = set()
         #: where the environment was read last, and how often in a row
         self._stack: list[int] = []
+        self._end_of_imports: Callable[[], None] = lambda: None
         self._in_a_row = 0
+
+    def watch_imports(self) -> None:
+        """While files are imported, who reads the environment is seen: there is no process group yet."""
+        self._end_of_imports = watch_environment(self._variable_read)
 
     def watch(self) -> None:
         """From here on who asks is seen."""
@@ -56,23 +64,43 @@ class RankReads:
             (DistributedSampler, "__init__"),  # each rank has other data
         ):  # fmt: skip
             self._watch(owner, name)
-        own: Any = os.environ
-        own.__class__ = _watched_environment(type(own), self._variable_read)
+        self._end_of_imports()
+        watch_environment(self._variable_read)
 
     def picked(self, size: int, rank: int) -> set[int]:
-        """Which of ``size`` ranks files that have asked, and those that they import, pick."""
-        numbers = {number for file, _ in self.lines for number in _numbers_of_ranks(file) if number < size}
-        return numbers.union(*(one.picked(size, rank) for one in self._comparisons().values()))
+        """Which of ``size`` ranks files pick that have asked, that those import, or that import those.
+
+        Where a library has asked, all of the user's files.
+        """
+        asking = {file for file, _ in self.lines}
+        files = asking | (self._asking() if any(map(self._source.is_users, asking)) else set())
+        if not all(map(self._source.is_users, asking)):
+            files |= {one for one in _modules() if self._source.is_users(one) and names_ranks(one)}
+        numbers = {number for file in files for number in _numbers_of_ranks(file) if number < size}
+        return numbers.union(*(one.picked(size, rank) for one in self._comparisons(files).values()))
 
     def has_names(self, size: int, rank: int) -> bool:
-        """Whether the user's files that have asked pick a rank by a name, which no number says."""
-        files = {file for file, _ in self.lines}
-        return any(one.has_names(size, rank) for file, one in self._comparisons().items() if file in files)
+        """Whether the user's files that have asked, or have called those, pick a rank by no number."""
+        found = self._comparisons(self._callers)
+        return any(one.has_names(size, rank) for file, one in found.items() if file in self._callers)
 
-    def _comparisons(self) -> dict[str, Comparisons]:
-        """Those of the user's files that have asked, and of what their modules name, by file."""
-        asked = {file for file, _ in self.lines if self._source.is_users(file)}
-        modules = {str(getattr(one, "__file__", "")): one for one in [*sys.modules.values()]}
+    def _asking(self) -> set[str]:
+        """The user's files that have asked, and those that import one of these."""
+        modules = {file: one for file, one in _modules().items() if self._source.is_users(file)}
+        found = {file for file, _ in self.lines if self._source.is_users(file)}
+        waiting = [*found]
+        while waiting:
+            file = waiting.pop()
+            name = modules[file].__name__.rpartition(".")[2] if file in modules else ""
+            new = [one for one in modules.keys() - found if name and name in imported_names(one)]
+            found.update(new)
+            waiting += new
+        return found
+
+    def _comparisons(self, files: Iterable[str]) -> dict[str, Comparisons]:
+        """Those of the user's among ``files``, and of what their modules name, by file."""
+        asked = set(filter(self._source.is_users, files))
+        modules = _modules()
         found = {file: comparisons_of(file) for file in asked}
         waiting = [*asked]
         while waiting:
@@ -115,8 +143,10 @@ class RankReads:
         if by and _is_dispatching(frame, by):
             return
         place = (frame.f_code.co_filename, frame.f_lineno)
-        if place not in self.lines and not (is_local and _names_device_only(frame.f_code, frame.f_lineno)):
+        if place in self.lines or not (is_local and _names_device_only(frame.f_code, frame.f_lineno)):
             self.lines[place] = None
+            files = {one.f_code.co_filename for one, _ in traceback.walk_stack(frame)}
+            self._callers.update(filter(self._source.is_users, files))
 
 
 def _is_dispatching(frame: FrameType, name: str) -> bool:
@@ -174,21 +204,14 @@ def _numbers_of_ranks(file: str) -> frozenset[int]:
     return frozenset(int(text) for text in constants if text.isdecimal())
 
 
+def _modules() -> dict[str, ModuleType]:
+    """What has been imported, by file."""
+    return {str(getattr(one, "__file__", "")): one for one in [*sys.modules.values()]}
+
+
 def _module_of(value: Any) -> str:
     """The name of a module, or of that of a function or class."""
     return str(getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", ""))
-
-
-def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:
-    class Environment(kind):  # type: ignore[misc] # os.environ's own class, whatever it is
-        """``os.environ`` that reports what is read."""
-
-        def __getitem__(self, key: str) -> str:
-            value: str = super().__getitem__(key)
-            read(key, sys._getframe(1))
-            return value
-
-    return Environment
 
 
 def _called(call: ast.Call) -> str:

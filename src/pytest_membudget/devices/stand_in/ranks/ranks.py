@@ -24,6 +24,7 @@ from .objects import install_objects
 from .optimizer_states import install_states
 from .pipelines import install_pipelines, install_schedules
 from .process_groups import ProcessGroups
+from .rank_reads import RankReads
 from .reducers import Reducers
 from .torch_parts import PARTS
 
@@ -40,15 +41,16 @@ class StandInRanks:
         observer: RunObserver,
         following: Following,
         quiet: Quiet,
+        reads: RankReads | None = None,
     ) -> None:
         """``received``: the broadcasts of ranks that ran before, as JSON by rank.
 
         ``observer``: of the run; ``following``: of values on the cards. ``quiet`` makes of a function one
-        whose kernels nobody follows.
+        whose kernels nobody follows. ``reads``: those of imports, if those had a place.
         """
         numbers = RankNumbers(following)
         self.place = place_of(rank, world_size, os.environ)
-        self._identical_ranks = IdenticalRanks(self.place, source)
+        self._identical_ranks = IdenticalRanks(self.place, reads or RankReads(source))
         self._broadcasts = Broadcasts(numbers, rank, received, source)
         self._observer = observer
         self._process_groups = ProcessGroups(self.place)
