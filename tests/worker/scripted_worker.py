@@ -20,17 +20,20 @@ class ScriptedWorkers:
 
     ``answer_to(request)``: an answer, or an exception to raise. A worker is lost as soon as one of the tests
     ``killers`` is pending. ``holds``: how many requests it takes at once.
-    ``imported_bytes``: what the next ones hold since their imports.
+    ``imported_bytes``: what the next ones hold since their imports. ``asks_place``: whether those ask for
+    their rank.
     """
 
-    def __init__(self, answer_to=traced, killers=(), holds=1, imported_bytes=0, card=None):
+    def __init__(self, answer_to=traced, killers=(), holds=1, imported_bytes=0, card=None, asks_place=False):
+        self.asks_place = asks_place
         self.answer_to, self.killers, self.holds = answer_to, killers, holds
         self.imported_bytes, self.card = imported_bytes, card
-        self.workers = []
+        self.workers, self.open_at_once = [], 0
 
     def __call__(self, order):
         worker = _Worker(self, order)
         self.workers.append(worker)
+        self.open_at_once = max(self.open_at_once, sum(not one.is_closed for one in self.workers))
         return worker
 
     @property
@@ -48,7 +51,7 @@ class _Worker:
     def __init__(self, script, order):
         self.script, self.order = script, order
         self.imported_bytes, self.card, self.marked = script.imported_bytes, script.card, {}
-        self.asks_place = False
+        self.asks_place, self.scratch = script.asks_place and not order.world_size, ""
         self.pending, self.sent = {}, []
         self.is_closed = False
 

@@ -173,3 +173,26 @@ def test_a_worker_that_has_run_its_last_test_is_replaced():
     estimates(workers, named(*"ab"), processes=1)
 
     assert workers.sent == [[("a", 0)], [("b", 0)]]
+
+
+def test_each_rank_has_a_worker_where_files_ask_for_it_and_other_tests_have_one_for_all():
+    workers = ScriptedWorkers(asks_place=True, holds=3)
+
+    tests = [("a", "t.py", 1), ("b", "t.py", 4), ("c", "t.py", 1)]
+    assert verdicts(workers, tests) == ["within"] * 3
+    assert workers.sent == [[("a", 0), ("c", 0)], [], [("b", 0)], [("b", 1)], [("b", 3)]]
+    assert [(one.order.rank, one.order.world_size) for one in workers.workers[2:]] == [(0, 4), (1, 4), (3, 4)]
+
+
+def test_a_rank_whose_worker_is_lost_has_no_figure_and_the_others_go_on():
+    workers = ScriptedWorkers(asks_place=True, killers="b")
+
+    assert verdicts(workers, [("b", "t.py", 4), ("c", "t.py", 1)]) == ["error", "within"]
+
+
+def test_of_those_that_import_files_for_single_runs_only_few_are_kept():
+    workers = ScriptedWorkers(asks_place=True)
+
+    assert verdicts(workers, [("a", "t.py", gpus) for gpus in (16, 24, 16, 32)]) == ["within"] * 4
+    assert len(workers.workers) == 1 + 3 * 3  # of three ranks each
+    assert workers.open_at_once == 1 + 8

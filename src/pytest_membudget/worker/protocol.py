@@ -68,6 +68,8 @@ class Start(JsonObject):
     """Which of several ranks imports them; 0 for none."""
     scratch: str = ""
     """The folder of its temporary files."""
+    records: str = ""
+    """The same of a worker that runs ranks of the same tests; empty for none."""
     stack_file: str = ""
     """Where a rank writes its stack; empty for a worker that is no rank."""
     listener: int = -1

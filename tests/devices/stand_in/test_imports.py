@@ -157,3 +157,29 @@ def test_so_does_the_one_rank_of_a_test_that_says_so(run_of):
     run = run_of(RANKS.format(imported=imported, mib=mib, gpus=1))
 
     assert estimate(run)["peak"]["allocated"] == most * MIB
+
+
+RESUMING = """\
+import os
+
+import pytest
+import torch
+
+RANK = int(os.environ.get("RANK", 0))
+
+@pytest.mark.mem_budget(gib=1, gpus=2)
+def test_it():
+    taken = 64 + 64 * RANK
+    if os.path.exists("last.pt"):
+        taken = torch.load("last.pt")["mib"]
+    kept = torch.empty(taken * 2**20, dtype=torch.uint8, device="cuda")
+    torch.save({"mib": 1, "model": kept[:1]}, "last.pt")
+"""
+
+
+def test_a_rank_that_imports_files_itself_does_not_find_what_another_has_saved(run_of):
+    run = run_of(RESUMING)
+
+    found = {one["rank"]: one["peak"]["allocated"] // MIB for one in run.rows["test_it"]["estimates"]}
+    assert found == {0: 64, 1: 128}
+    assert not (run.folder / "last.pt").exists()

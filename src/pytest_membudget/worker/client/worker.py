@@ -68,6 +68,11 @@ class Worker:
                 self._channel.send(self._order.start(self._scratch).to_json())
         self._made.callback(end_process, self._process, self._channel)
 
+    @property
+    def scratch(self) -> str:
+        """The folder of its temporary files."""
+        return self._scratch
+
     def is_for(self, order: Order) -> bool:
         """Whether it is what would be started for ``order`` now."""
         own = replace(self._order, collected=order.collected, files=order.files)

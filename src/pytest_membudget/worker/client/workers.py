@@ -166,7 +166,9 @@ class Workers:
         if key not in self._importing:
             while len(self._importing) >= _MOST_IMPORTING:
                 self._importing.pop(next(iter(self._importing))).close()
-            self._importing[key] = Workers(replace(self._order, **place), start=self._start)
+            records = self._worker.scratch if self._worker is not None else ""
+            order = replace(self._order, records=self._order.records or records, **place)
+            self._importing[key] = Workers(order, start=self._start)
         return self._importing[key]
 
     def _asks_place(self, request: Request) -> bool:

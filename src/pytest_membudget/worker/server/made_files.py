@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import stat
@@ -50,6 +51,21 @@ class MadeFiles:
         self.resumable: set[str] = set()
         #: of the last run, which may go on
         self.log = Path(os.devnull)
+
+    def write(self, record: Path) -> None:
+        """Leave in ``record`` what processes have to know that run the test's other ranks."""
+        states = [(path, *state) for path, state in self._states.items()]
+        with contextlib.suppress(OSError):
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.write_text(json.dumps([[*self._made], states, [*self.resumable]]), encoding="utf-8")
+
+    def read(self, record: Path) -> MadeFiles:
+        """Itself, with what another process has left in ``record``, if one has."""
+        with contextlib.suppress(OSError, ValueError):
+            made, states, resumable = json.loads(record.read_text(encoding="utf-8"))
+            self._made, self.resumable = {*made}, {*resumable}
+            self._states = {path: (*state,) for path, *state in states}
+        return self
 
     @property
     def has_saved(self) -> bool:

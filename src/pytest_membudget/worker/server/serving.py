@@ -17,10 +17,11 @@ from ... import recipes
 from ...budgets.marked_test import Program
 from ...budgets.node_ids import key_of, nodeid_of
 from ...budgets.verdict import SKIPPED
+from ...cache.states import digest_of
 from ...devices.real.device import Device
 from ...devices.stand_in.environment import INDUCTOR_VARIABLE
 from ...names import MARKER, WORKER
-from ...results.answer import TRACED, Answer, failed
+from ...results.answer import TRACED, Answer, Request, failed
 from ..processes import leave
 from ..protocol import COLLECTING, READY, Channel, Message, Start, Task
 from .changes.table import run_with_change
@@ -210,14 +211,24 @@ class ServingPlugin:
         program = Program(*task.request.program) if task.request.program is not None else None
         own = (program.cwd, *program.outputs) if program is not None else ()
         test, is_shared = (task.request.key, task.request.rank), task.request.world_size > 1
-        made = MadeFiles(*self._folders, *own, besides=self._besides, is_shared=is_shared)
-        return self._made.setdefault(test, made)
+        if test not in self._made:
+            made = MadeFiles(*self._folders, *own, besides=self._besides, is_shared=is_shared)
+            self._made[test] = made.read(self._record_of(task.request)) if is_shared else made
+        return self._made[test]
+
+    def _record_of(self, request: Request) -> Path:
+        """Where this worker and others that run the test's ranks leave what a rank has made."""
+        return Path(self._start.records or self._scratch, "made", digest_of(request.key), f"{request.rank}")
 
     def _others(self, task: Task) -> list[MadeFiles]:
         """Those of the test's other ranks."""
         key, rank = task.request.key, task.request.rank
-        made = self._made if task.request.world_size > 1 else {}  # of most tests one rank runs
-        return [one for (test, maker), one in made.items() if test == key and maker != rank]
+        if task.request.world_size == 1:  # of most tests one rank runs
+            return []
+        made = {maker: one for (test, maker), one in self._made.items() if test == key}
+        for record in self._record_of(task.request).parent.glob("*"):
+            made.setdefault(int(record.name), MadeFiles().read(record))
+        return [one for maker, one in made.items() if maker != rank]
 
     def _finds_files(self, task: Task) -> bool:
         """Whether there are files that the run would find, and is not to."""
@@ -228,7 +239,10 @@ class ServingPlugin:
 
     def _ended(self, task: Task, is_alone: bool) -> bool:
         is_changed = any(other.has_saved for other in self._others(task))
-        self._made_files(task).end(self._made_log(task))
+        made = self._made_files(task)
+        made.end(self._made_log(task))
+        if made.is_shared:
+            made.write(self._record_of(task.request))
         if is_alone:
             self._remove_made(made for made in self._made.values() if not made.is_shared)
         shutil.rmtree(_temporary_folder(self._scratch, task.number), ignore_errors=True)

@@ -44,7 +44,7 @@ class RankReads:
         self._source = source
         #: file and line, in the order of their coming up
         self.lines: dict[tuple[str, int], None] = {}
-        #: the user's files that ran then, and may have been told
+        #: the user's files that ran then, which may have got the answer
         self._callers: set[str] = set()
         #: where the environment was read last, and how often in a row
         self._stack: list[int] = []
