@@ -35,7 +35,7 @@ def test_draws_are_within_their_range_and_are_listed(trace):
     ("how", "count", "taken"),
     [
         ("permutation", 4, "what its draws of random numbers are taken to give"),
-        ("draws", 10, "the worst case"),
+        ("draws", 10, "changes that); what the card draws is known where the host draws it, with a seed"),
     ],
 )
 def test_a_permutation_has_a_known_count_and_single_draws_do_not(trace, how, count, taken):

@@ -5,7 +5,7 @@ Each is listed in the report with its line. What has neither is refused, and the
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 
@@ -19,6 +19,9 @@ from .routing import Chosen
 from .sized_by_data import BY_ASSUME, Shape, SizedByData, trues
 from .supposed_values import Choice, SupposedValues
 from .variants import VARIANT, ended_text
+
+#: What to do where the worst case of each mask is none of all together, as code checks.
+_OF_DRAWS: Final = "; what the card draws is known where the host draws it, with a seed"
 
 
 class _Line(NamedTuple):
@@ -59,7 +62,8 @@ class UnknownShapes:
             bound = sized.bound(args, kwargs)
         if bound is None:
             return None
-        self._list(sized.operator, bound.taken)
+        can_be_known = drawn and not bound.taken.endswith(BY_ASSUME)
+        self._list(sized.operator, bound.taken + _OF_DRAWS * can_be_known)
         return bound.shapes
 
     def lengths(self, shape: tuple[int, ...]) -> torch.Tensor:
