@@ -87,6 +87,12 @@ TESTS = {
         {"card-sought"}, True, "hold()\nsubprocess.run(['nvidia-smi', '--query-gpu=memory.used'])"
     ),
     "other_tool": (set(), False, "hold(2**11 if shutil.which('git') and os.path.exists('/dev/null') else 2)"),
+    # small numbers are no maximum above 0.01, large ones no sum below 50
+    "branch_past_two_assertions": (
+        {"depends"}, True,
+        "x = torch.randn(64, device='cuda')\nassert x.sum().item() < 50\nassert x.max().item() > 0.01\n"
+        "if x.mean() > 0:\n    hold(2**9)",
+    ),
     "rings": ({"collected"}, True, "make_rings(600)"),
     "rings_below_the_peak": (
         set(), False, "make_rings(400)\ngc.collect()\ntorch.cuda.empty_cache()\nhold(2**17)"

@@ -139,7 +139,7 @@ RUNS = {
         [traced(4, LOSS, unheard=(1,)), traced(9, LOSS)], 4, [READ], 1
     ),
     "all others raise: nothing is known of what follows": (
-        [traced(4, LOSS), raised(2), raised(3)], 4, [READ], 3
+        [traced(4, LOSS), raised(2), raised(3)], 4, [READ], 4
     ),
     "one raises after more was taken": ([traced(4, LOSS), raised(5), traced(4, LOSS)], 4, [DEPENDS], 3),
     "it raises by what it was answered: the figure of another": (
@@ -447,6 +447,26 @@ def test_one_that_raises_keeps_its_answer_in_the_next():
 
     assert (size, kinds) == (4, [])
     assert requests[-1] == replace(REQUEST, variant=2, steady=("a.py:7",), snapshot=None, figures_only=True)
+
+
+@pytest.mark.parametrize(("size", "kinds"), [(4, []), (9, [DEPENDS])])
+def test_where_all_others_raise_one_more_answer_after_the_other_is_kept(size, kinds):
+    """Of each line by which they raise: two assertions hide what a branch behind them takes."""
+    lines, asked = ("a.py:7", "a.py:8", "a.py:9"), []
+
+    def ask(request):
+        asked.append(request)
+        if request.variant == 1:
+            count = len(request.steady)
+            return traced(size, LOSS) if count == 3 else raised(2, lines[count])
+        return raised(2, lines[0]) if request.variant else traced(4, LOSS)
+
+    answer = ask_with_variants(ask, REQUEST)
+
+    assert answer.report.peak_bytes == size * MIB
+    assert [one.cause for one in answer.report.caveats] == kinds
+    steady = [one.steady for one in asked if one.variant == 1 and one.figures_only]
+    assert steady == [(), lines[:1], lines[:2], lines]
 
 
 def test_where_another_run_has_no_end_nothing_is_checked():

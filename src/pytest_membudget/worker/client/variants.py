@@ -1,6 +1,6 @@
 """Runs a test again where its figure may depend on what nobody knows, and says whether it does."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
@@ -50,16 +50,16 @@ def ask_with_variants(
     ``known``: the answer of the first run, if there was one. ``in_full``: as ``variants_of`` has it. No
     further run where values of other ranks are still to come. One that raises has come to an end that a run
     may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
-    raises too, one has all plausible answers, and other draws. Where the first has raised by a truth, as an
-    assertion, one without it takes its place; if that has no figure, two others must agree. Where each run
-    has other sizes, two more say whether those follow from truths, of which both were tried: with the same
-    truths they have other numbers. Odd numbers may end what a healthy run does: their run counts only where
-    it takes more, as does that of falling ones. So does that of a late watchdog, and is no caveat: no test
-    can say when it looks; and that in which nothing chooses some options, which is the worst case then. Where
-    Python's collector has freed memory, what takes most of the first run and one without it is what the
-    others are compared with. Where others differ, one says whether by draws of the host. Where the second has
-    the least sizes, a run in which only draws, of the host and of the card, are at their upper end counts in
-    its place.
+    raises too, further ones keep one more such answer each; if those raise, one has all plausible answers,
+    and other draws. Where the first has raised by a truth, as an assertion, one without it takes its place;
+    if that has no figure, two others must agree. Where each run has other sizes, two more say whether those
+    follow from truths, of which both were tried: with the same truths they have other numbers. Odd numbers
+    may end what a healthy run does: their run counts only where it takes more, as does that of falling ones.
+    So does that of a late watchdog, and is no caveat: no test can say when it looks; and that in which
+    nothing chooses some options, which is the worst case then. Where Python's collector has freed memory,
+    what takes most of the first run and one without it is what the others are compared with. Where others
+    differ, one says whether by draws of the host. Where the second has the least sizes, a run in which only
+    draws, of the host and of the card, are at their upper end counts in its place.
     """
     first = known or ask(request)
     if _has_raised(first) and variants_of(request, first):
@@ -108,7 +108,20 @@ def _others(ask: Ask, following: Mapping[int, Request], first: Answer) -> list[A
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         request = following.get(2, following[1])
         others.append(ask(replace(request, variant=2, steady=(*request.steady, *steady))))
-    return others
+    return [*others, *_past_what_raises(ask, following[1], others)]
+
+
+def _past_what_raises(ask: Ask, request: Request, others: Sequence[Answer]) -> Iterator[Answer]:
+    """Where ``others`` have all raised: runs as the first, each without one more of the answers by which."""
+    last, steady = others[0], request.steady
+    if not all(map(_has_raised, others)):
+        return
+    for _ in range(_MOST_RAISING):
+        if not _has_raised(last) or not last.last_read or last.last_read in steady:
+            return
+        steady = (*steady, last.last_read)
+        last = ask(replace(request, steady=steady))
+        yield last
 
 
 def _reseeded(ask: Ask, request: Request, compared: Compared) -> Answer:
