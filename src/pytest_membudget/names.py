@@ -17,8 +17,6 @@ MARKED, ALL = "marked", "all"
 #: The variable of a session of which another program reads the figures alone.
 FIGURES: Final = "MEMBUDGET_FIGURES"
 
-ENDED_EARLY: Final = "the session ended before its tests were collected, so no budget was checked"
-
 AUTO, OFF, REQUIRE = "auto", "off", "require"
 ON, REFRESH = "on", "refresh"
 MEASURES: Final = (AUTO, OFF, REQUIRE)

@@ -15,21 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .errors import UsageMistake
-from .names import (
-    ALL,
-    BASE,
-    CACHES,
-    ENDED_EARLY,
-    FIGURES,
-    GATE,
-    MARKED,
-    MARKER,
-    MEASURES,
-    OFF,
-    SELECTION,
-    SKIP,
-    WORKER,
-)
+from .names import ALL, BASE, CACHES, FIGURES, GATE, MARKED, MARKER, MEASURES, OFF, SELECTION, SKIP, WORKER
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
@@ -106,26 +92,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class _Exits:
-    """Whether somebody has ended the session before it began, when no hook is called at its end."""
+    """Whether somebody has ended the session before the gate knew its tests."""
 
-    were_early = False
+    were_early = has_collected = False
+
+    def pytest_collection_finish(self) -> None:
+        self.has_collected = True
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        self.has_collected = True
 
     def pytest_keyboard_interrupt(self) -> None:
-        self.were_early = True
-
-    def pytest_sessionfinish(self) -> None:
-        self.were_early = False  # the gate sees to it
+        self.were_early = not self.has_collected
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | None, int | None]:
-    """Fail a session that ``pytest.exit`` ends with status 0 before it begins."""
+    """Fail a session that ``pytest.exit`` ends with status 0 before its tests are collected."""
     exits = _Exits()
     config.pluginmanager.register(exits)
     status = yield
     if status != pytest.ExitCode.OK or not exits.were_early or not config.getoption("membudget"):
         return status
-    sys.stderr.write(f"membudget: {ENDED_EARLY}\n")
+    sys.stderr.write("membudget: the session ended before its tests were collected: no budget was checked\n")
     return pytest.ExitCode.TESTS_FAILED
 
 

@@ -115,5 +115,6 @@ def test_who_lists_markers_or_fixtures_or_ends_with_another_status_is_as_with_py
 
     assert session("", more=("--fixtures",)).status == 0
     assert session("", more=("--markers",)).status == 0
+    assert session("", more=("--cache-show",)).status == 0
     assert session(ends.format(7)).status == 7
     assert session(ends.format(None)).status == 2

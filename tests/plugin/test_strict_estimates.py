@@ -10,7 +10,7 @@ import pytest
 from tests.plugin.bodies import source
 
 HEAD = """\
-import gc, multiprocessing, os, shutil, subprocess, sys, threading, time
+import ctypes.util, gc, glob, multiprocessing, os, shutil, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -72,6 +72,21 @@ TESTS = {
     "driver_file": (
         {"card-sought"}, True, "hold(2**11 if os.path.exists('/proc/driver/nvidia/version') else 2**10)"
     ),
+    "driver_file_that_is_read": (
+        {"card-sought"}, True,
+        "try: kept = hold(len(open('/proc/driver/nvidia/version').read()))\nexcept OSError: hold()",
+    ),
+    "listed_cards": (
+        {"card-sought"}, True,
+        "try: hold(2**10 * len(os.listdir('/proc/driver/nvidia/gpus')))\nexcept OSError: hold()",
+    ),
+    "device_files_by_a_pattern": ({"card-sought"}, True, "hold(1 + len(glob.glob('/dev/nvidia[0-9]*')))"),
+    "other_files": (
+        set(), False,
+        "hold(len(glob.glob('/dev/nul*')) + len(os.listdir('/proc/self')))\nopen('/proc/stat').close()",
+    ),
+    "driver_library": ({"card-sought"}, True, "hold(2**11 if ctypes.util.find_library('cuda') else 2**10)"),
+    "other_library": (set(), False, "hold(2**11 if ctypes.util.find_library('c') else 2**10)"),
     "card_tool": (set(), False, "hold(2**11 if shutil.which('nvidia-smi') else 2**10)"),
     "card_tool_that_is_run": (
         set(), False,

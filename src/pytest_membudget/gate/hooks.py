@@ -12,7 +12,7 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR
 from ..comparison.base.sources import Source
 from ..comparison.comparing import Comparing
-from ..names import ENDED_EARLY, MARKER, OVER_ALONE
+from ..names import MARKER, OVER_ALONE
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
 from ..reporting.terminal.fitting import folded
@@ -58,8 +58,6 @@ class Gate:
         self._may_hide: list[str] = []
         #: files could not be collected, so that there may be tests which this session does not know
         self._is_incomplete = False
-        #: the tests that will run are known; not where pytest-xdist's workers collect
-        self._has_collected = False
         #: what workers of pytest-xdist have reported at their end; None for one that crashed
         self._ends: list[End | None] = []
         self._start = start = start_of(config)
@@ -125,7 +123,6 @@ class Gate:
     @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
     def pytest_membudget_select_base(self, session: pytest.Session) -> None:
         """Record which tests will run, and which the base has to estimate."""
-        self._has_collected = True
         if not self._only_asks:
             planned = [nodeid_of(item) for item in session.items if is_marked(item)]
             self._results.plan(planned)
@@ -304,8 +301,6 @@ class Gate:
             texts += self._results.forgotten(ends, is_whole=is_whole(self._config))
             if self._ends and not any(self._ends):
                 texts.append("an xdist worker ended without reporting its budgets")
-            if not (self._ends or self._has_collected):
-                texts.append(ENDED_EARLY)
         if texts and is_green:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._summary.add(*texts, is_bad=True)

@@ -1,5 +1,6 @@
 """Records what a test did that makes its figure incomplete or dependent on assumptions."""
 
+import ctypes.util
 import os
 import sys
 import threading
@@ -16,6 +17,10 @@ from ....units import times_text
 
 #: Audit events of starting a process (subprocess, os and pty, Python 3.14).
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
+#: Of reading a file, or a folder, or files by a pattern, which is their first argument.
+_READS: Final = ("open", "os.listdir", "os.scandir", "glob.glob")
+#: What comes with a card's driver, as ``ctypes.util.find_library`` is asked for it.
+_OF_DRIVER: Final = ("cuda", "nvidia-ml")
 #: Modules that start processes without GPU memory: compilers, and workers of data loaders.
 _HARMLESS: Final = (
     "torch._inductor", "torch._dynamo", "torch.utils.data", "torch.utils.cpp_extension", "triton",
@@ -41,9 +46,18 @@ class Caveats:
         self._found: dict[Caveat, None] = {}
 
     def install(self) -> None:
-        """Start watching starts of processes."""
+        """Start watching starts of processes, and looks for a card."""
         raise_more_events()
         sys.addaudithook(self._see)
+        find: Any = ctypes.util.find_library
+
+        def find_library(name: str) -> str | None:
+            found: str | None = find(name)
+            if found is None and name in _OF_DRIVER:
+                self._note_sought(f"lib{name}")
+            return found
+
+        ctypes.util.find_library = find_library
 
     def begin(self, root: str) -> None:
         """Begin a test. ``root``: paths are shown relative to it."""
@@ -87,6 +101,8 @@ class Caveats:
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
         if event == LOOK:
             self._see_path(*args)
+        elif event in _READS:
+            self._see_path(event, args, {})
         elif event == START:
             self._see_start(args[1][0])
         elif event in _STARTS:
