@@ -91,6 +91,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(name, default=None, help=text, **attributes)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """Fail a session that a conftest ends with status 0 when it is imported."""
+    try:
+        yield
+    except SystemExit as end:
+        if end.code or not early_config.known_args_namespace.membudget:
+            raise
+        raise _usage_error("a conftest ended Python when it was imported: no budget was checked") from end
+
+
 class _Exits:
     """Whether somebody has ended the session before the gate knew its tests."""
 

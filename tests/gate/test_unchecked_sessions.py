@@ -118,3 +118,11 @@ def test_who_lists_markers_or_fixtures_or_ends_with_another_status_is_as_with_py
     assert session("", more=("--cache-show",)).status == 0
     assert session(ends.format(7)).status == 7
     assert session(ends.format(None)).status == 2
+
+
+@pytest.mark.parametrize(("status", "expected"), [(0, 4), ("None", 4), (3, 3)])
+def test_a_conftest_that_ends_python_when_it_is_imported_is_not_green(session, status, expected):
+    run = session(f"import sys\nsys.exit({status})\n")
+
+    assert run.status == expected
+    assert ("no budget was checked" in run.out + run.err) == (expected == 4)
