@@ -108,6 +108,15 @@ def test_a_file_that_gives_seeds_has_no_further_run(run_of):
     assert run.outcomes["test_it"] == "passed"
 
 
+def test_what_a_library_draws_that_is_imported_is_no_question(session_of):
+    """As rich does, of which plugins of pytest and Lightning make use."""
+    files = {"site-packages/numbering.py": "import random\nFIRST = random.getrandbits(24)"}
+    test = {"test_it.py": text_of("import numbering"), "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n"}
+    run = session_of(files | test, "--membudget", env={"PYTHONPATH": "site-packages"})
+
+    assert estimate(run)["variants"] == []
+
+
 def test_a_card_that_the_mark_names_has_its_own(run_of):
     run = run_of(text_of(NAMED, budget="pytest.mark.mem_budget(gib=1, gpu='H100-80GB')"))
 

@@ -156,11 +156,12 @@ class Workers:
 
     def _importing_for(self, request: Request) -> Workers | None:
         """Those that import files for ``request`` anew: with its variant's answers, or as its rank."""
+        place: dict[str, Any] = {}
         if request.varies_imports:
-            place: dict[str, Any] = {"variant": request.variant, "limited": request.limited}
-        elif self._asks_place(request):
-            place = {"rank": request.rank, "world_size": request.world_size}
-        else:
+            place |= {"variant": request.variant, "limited": request.limited}
+        if self._asks_place(request):
+            place |= {"rank": request.rank, "world_size": request.world_size}
+        if not place:
             return None
         key = (*place.items(),)
         if key not in self._importing:

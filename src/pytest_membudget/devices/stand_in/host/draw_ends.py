@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import torch
 
+from ....cache.callers import is_installations
+
 #: So many at one line: a loop until something else is drawn ends then, and what decides has been tried.
 _MOST: Final = 1000
 #: More numbers between 0 and 1 are data, and those of several dimensions: boxes, a small batch.
@@ -40,6 +42,8 @@ class DrawEnds:
         self._asked = Counter[tuple[str, int]]()
         self._seeded: set[str] = set()
         self._torch_seed = 0
+        #: while files are imported, of ``random`` what draws for libraries
+        self._libraries: random.Random | None = None
 
     def install(self) -> None:
         """Follow the functions of ``random``, and of NumPy where it is there, for the rest of the process."""
@@ -48,8 +52,12 @@ class DrawEnds:
             self._follow(numpy.random, "numpy", _OF_NUMPY)
             self._follow_unseeded(numpy.random)
 
-    def begin(self, end: int | None, torch_seed: int) -> None:
-        """A test begins, and all generators were seeded: ``end`` 0 is the lower one, 1 the upper one."""
+    def begin(self, end: int | None, torch_seed: int, *, is_importing: bool = False) -> None:
+        """A test begins, or imports do, and all were seeded: ``end`` 0 is the lower one, 1 the upper one.
+
+        Of ``random`` a library that is imported has a generator of its own: it numbers something by it.
+        """
+        self._libraries = random.Random(0) if is_importing else None
         self._end, self._torch_seed, self.drew = end, torch_seed, False
         self._asked.clear()
         self._seeded.clear()
@@ -66,6 +74,11 @@ class DrawEnds:
             return args
         chosen: Sequence[Any] = ends(*args)[self._end or 0]
         return chosen
+
+    def library_function(self, generator: str, function: Any) -> Any:
+        """What draws in place of ``function`` of ``generator``, where a library calls it that is imported."""
+        own = getattr(self._libraries, getattr(function, "__name__", ""), None)
+        return own if generator == "random" and own is not None and is_installations(in_test=True) else None
 
     def of_call(self, generator: str, drawn: Any, ends: Callable[[], Ends]) -> Any:
         """What a call has ``drawn`` from ``generator``, or one of its ``ends``."""
@@ -145,6 +158,9 @@ class _Drawing(_Followed):
         self._ends_of = ends_of
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        of_library = self._ends.library_function(self._generator, self._function)
+        if of_library is not None:
+            return of_library(*args, **kwargs)
         drawn = self._function(*args, **kwargs)
         shape = (len(drawn),) if self._ends_of in _LISTS else getattr(drawn, "shape", ())
         if not _may_decide(shape, self._ends_of):

@@ -65,7 +65,7 @@ class HostDraws:
         torch.default_generator.manual_seed(torch_seed)
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed)
-        DRAW_ENDS.begin(end, torch_seed)
+        DRAW_ENDS.begin(end, torch_seed, is_importing=is_importing)
         self._before = _states()
 
     def drawn(self, seeded: Collection[str] = ()) -> list[str]:
