@@ -55,7 +55,7 @@ class DrawEnds:
     def begin(self, end: int | None, torch_seed: int, *, is_importing: bool = False) -> None:
         """A test begins, or imports do, and all were seeded: ``end`` 0 is the lower one, 1 the upper one.
 
-        Of ``random`` a library that is imported has a generator of its own: it numbers something by it.
+        Of ``random`` a library that is imported has another generator: it numbers something by it.
         """
         self._libraries = random.Random(0) if is_importing else None
         self._end, self._torch_seed, self.drew = end, torch_seed, False
