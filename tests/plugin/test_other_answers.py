@@ -76,6 +76,12 @@ while not unfinished.max() == 0:
     unfinished &= ~(ends | torch.isin(token, torch.tensor([0], device="cuda")))"""
 #: What each takes at the most, in MiB, where the answers decide it.
 LARGEST = {
+    "a_selection_of_nothing": (256, "x = numbers()\ntake_if(not len(x[x > 0]))"),
+    "a_count_of_nothing": (256, "x = numbers()\ntake_if((x > 0).sum().item() == 0)"),
+    "a_list_of_nothing": (256, "x = numbers()\ntake_if(not (x > 0).nonzero().flatten().tolist())"),
+    "an_error_of_nothing": (
+        256, "x = numbers()\ntry:\n    x[x > 0].max()\nexcept RuntimeError:\n    take_if(True)"
+    ),
     "a_comparison": (256, "x = numbers()\ntake_if((x * x).sum() >= 0)"),
     "a_size_that_falls_with_a_draw": (512, "take(512 - torch.randint(0, 512, (1,), device='cuda').item())"),
     "a_likely_draw": (256, "take_if(torch.rand((), device='cuda') > 0.9)"),

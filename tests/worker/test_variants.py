@@ -103,7 +103,7 @@ def of_sizes(sizes, *caveats, other):
 def of_draws(upper):
     """Runs of a test with draws of the card, of which one is at the ``upper`` end, and sizes of masks."""
     drew = {"unknown": ("data", BOUNDS, CARD_DRAWS)}
-    sizes = (9, 9, 4, None, None, None, None, upper)
+    sizes = (9, 9, 4, 4, None, None, None, upper)
     return [size and traced(size, LOSS, MASK, **drew) for size in sizes]
 
 
@@ -149,16 +149,19 @@ RUNS = {
     "if only until it raised": ([raised(4), traced(4, LOSS), raised(2)], 4, [READ], 4),
     "and none that has another figure": ([raised(4), traced(4, LOSS), traced(3, LOSS)], 4, [DEPENDS], 4),
     "the largest size is a bound where the least takes less": (
-        of_sizes((9, 9, 4), LOSS, MASK, other="sizes at their largest"), 9, [WORST_CASE], 3
+        of_sizes((9, 9, 4, 2), LOSS, MASK, other="sizes at their largest"), 9, [WORST_CASE], 4
     ),
     "it is none where the least takes more": (
-        of_sizes((4, 4, 9), LOSS, MASK, other="sizes at their largest"), 9, [DEPENDS], 3
+        of_sizes((4, 4, 9, 4), LOSS, MASK, other="sizes at their largest"), 9, [DEPENDS], 4
+    ),
+    "nor where none does": (
+        of_sizes((4, 4, 4, 9), MASK, other="sizes at their largest"), 9, [DEPENDS], 4
     ),
     "draws between 0 and 1 beside it have a run of their own": (
-        of_draws(upper=9), 9, [WORST_CASE], 4
+        of_draws(upper=9), 9, [WORST_CASE], 5
     ),
     "which may take more": (
-        of_draws(upper=10), 10, [DEPENDS, DEPENDS], 4
+        of_draws(upper=10), 10, [DEPENDS, DEPENDS], 5
     ),
     "draws have two other ends": (of_sizes((4, 4, 9), LOSS, other=CARD_DRAWS), 9, [DEPENDS], 3),
     "so have numbers": (of_sizes((4, 4, 9, 4), LOSS, other="numbers"), 9, [DEPENDS], 4),
@@ -182,7 +185,7 @@ RUNS = {
     "nor is what was read by their figure": (with_buckets(4, 4, 4, 4, 9), 9, [HOW], 5),
     "what was read is one by its own": (with_buckets(4, 6, 4, 4, 9), 9, [DEPENDS, HOW], 5),
     "a bound stays one": (
-        with_buckets(9, 9, 4, 4, 12, what=MASK, read=("data", BOUNDS)), 12, [WORST_CASE, HOW], 4
+        with_buckets(9, 9, 4, 4, 12, what=MASK, read=("data", BOUNDS)), 12, [WORST_CASE, HOW], 5
     ),
     "they have a figure, or are one": (
         [*with_buckets(4, 4, 4, 4), Answer("error", "the worker was lost")], 4, [DEPENDS, DEPENDS, HOW], 5
@@ -208,7 +211,7 @@ RUNS = {
     "options that nothing chooses do not hide what odd numbers take": (
         with_options(4, 4, 2, 9, caveats=(LOSS, MASK), read=("data", "numbers")), 10, [DEPENDS, DEPENDS], 5
     ),
-    "nor what the least sizes take": (with_options(4, 4, 9), 10, [DEPENDS], 4),
+    "nor what the least sizes take": (with_options(4, 4, 9, 4), 10, [DEPENDS], 5),
     "but not after it took more": ([*of_sizes((4, 4, 4), LOSS, other="numbers"), raised(5)], 4, [DEPENDS], 4),
 }  # fmt: skip
 
@@ -275,10 +278,10 @@ def test_options_that_nothing_chooses_count_where_they_take_more(name):
     sizes, expected, caveats = LEFT[name]
     runs = [traced(size, MASK, METHOD, unknown=("data", BOUNDS, CHOICES)) for size in sizes[:3]]
     left = traced(sizes[3], FIRST_ROWS, METHOD, unknown=runs[0].unknown)
-    asked = Asked(*runs, None, None, None, None, None, left)
+    asked = Asked(*runs, traced(1), None, None, None, None, left)
     answer = ask_with_variants(asked, REQUEST)
 
-    assert [one.variant for one in asked.requests] == [0, 1, 2, 8]
+    assert [one.variant for one in asked.requests] == [0, 1, 2, 3, 8]
     assert (answer.report.peak_bytes // MIB, [*answer.report.caveats]) == (expected, caveats)
 
 
@@ -386,7 +389,7 @@ def test_the_range_is_of_what_counts():
     first, least = (traced(size, LOSS, unknown=("data", BOUNDS)) for size in (9, 4))
     other = replace(first, reports=(replace(first.report, held=HeldMemory(2 * MIB)),), allocations="others")
 
-    [caveat] = ask_with_variants(Asked(first, other, least), REQUEST).report.caveats
+    [caveat] = ask_with_variants(Asked(first, other, least, least), REQUEST).report.caveats
     assert caveat.cause is HELD_DEPENDS
     assert "the figure is 9.0 MiB too, but what is held" in caveat.text
 

@@ -42,7 +42,8 @@ CARD_MEMORY: Final = "the memory of a card that no mark names"
 IMPORTS: Final = "what files are answered while they are imported"
 CHOICES: Final = "which options rows choose, where none chooses some of them"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
-#: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, and every other truth is turned.
+#: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, masks select nothing, and every
+#: other truth is turned.
 ODD_NUMBERS: Final = 3
 #: The same: as 0, but the watchdog lets go of them a step later.
 LATE_WATCHDOG: Final = 4

@@ -155,7 +155,7 @@ class Compared:
 
     def _of_size(self, one: Caveat) -> Iterator[Caveat]:
         differ = [self.differs(other) for other in self.others if other.has_figure]
-        if differ and not any(differ):
+        if differ and not any(differ) and not self._odd_takes_more():
             return
         if not self._is_worst:
             yield from self._depending(one.text)

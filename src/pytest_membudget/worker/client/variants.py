@@ -148,7 +148,7 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
         NO_COLLECTION: GARBAGE in unknown,
         1: bool(unknown - APART),
         2: not unknown.isdisjoint(OF_TWO_ENDS),
-        ODD_NUMBERS: bool(unknown & {NUMBERS, TRUTHS}),
+        ODD_NUMBERS: bool(unknown & {NUMBERS, TRUTHS, BOUNDS}),
         FALLING: LOOPS in unknown,
         LATE_WATCHDOG: BUCKETS in unknown,
         FIRST_OPTIONS: CHOICES in unknown,

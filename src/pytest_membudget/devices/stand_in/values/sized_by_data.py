@@ -273,9 +273,8 @@ def share_of(elements: int, name: str, worst: str, share: str) -> tuple[int, str
     """How many of ``elements`` there are at ``worst``, or by the share assumed as ``name``; and the text."""
     fraction = assumed(name)
     if fraction is None:
-        return VARIANT.share(
-            elements
-        ), f"{worst}, the worst case (pytest_membudget.assume({name}=...) changes that)"
+        count = VARIANT.share(elements, may_be_none=name == "true_fraction")
+        return count, f"{worst}, the worst case (pytest_membudget.assume({name}=...) changes that)"
     return math.ceil(fraction * elements), f"{share} {fraction:.4g} of it{BY_ASSUME}"
 
 

@@ -6,7 +6,8 @@ not at the lines that are ``steady``. Of two lines, or of values that are read a
 same. Variant 2 also has the least sizes in
 place of the largest, large numbers where variant 1 has small ones, the other end of draws between 0 and 1,
 and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for numbers, those by which code finds
-that something is wrong, for the truths that variant 2 leaves, and for those of draws. So is
+that something is wrong, for the truths that variant 2 leaves, for those of draws, and for masks, which select
+nothing. So is
 ``FALLING``, but for numbers, which fall at each line from read to read; and
 ``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``), and ``FIRST_OPTIONS``, but for
 options that nothing chooses (``routing``).
@@ -251,21 +252,24 @@ class Variant:
     def sizes_at(self, line: str) -> Iterator[None]:
         """A context of ``share`` for a size at ``line``: who takes many gets all, or none, in turn."""
         self._sizes[line] += 1
-        taken, most = self._sizes[line], _MOST_TURNED if self.is_least else _MOST_SIZES
-        self.waits_for_sizes |= self.is_least and taken > _FEW
+        are_few = self.is_least or self._is_odd
+        taken, most = self._sizes[line], _MOST_TURNED if are_few else _MOST_SIZES
+        self.waits_for_sizes |= are_few and taken > _FEW
         self._share = taken // _FEW % 2 if taken > most else None  # the same for two of one round
         if self._share is not None:
             self.ended.setdefault(line, most)
-            self.ended_sizes |= self.is_least
+            self.ended_sizes |= are_few
         try:
             yield
         finally:
             self._share = None
 
-    def share(self, elements: int) -> int:
-        """How many of ``elements`` there are: all of them, or one."""
+    def share(self, elements: int, *, may_be_none: bool = False) -> int:
+        """How many of ``elements`` there are: all of them, or one; with odd numbers none, if there may be."""
         if self._share is not None:
             return self._share * elements
+        if self._is_odd and may_be_none:
+            return 0
         return min(1, elements) if self.is_least else elements
 
     def draw_within(self, low: int, high: int) -> int:
