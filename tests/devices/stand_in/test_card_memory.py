@@ -46,13 +46,15 @@ AGREED = {
     "whose_share_is_enough": "torch.cuda.set_per_process_memory_fraction(0.001)\ntake(8)",
     "whose_part_is_free": "kept = take(8)\nfree, total = mem_get_info()\nassert 0 <= total - free < 2**30",
 }
+#: Half of 79.2 GiB is not enough for 50, also where a value that is read is another.
+SHARE = "torch.cuda.set_per_process_memory_fraction(0.5)\nprint(take(8).sum().item())\nmay_take(50 * 2**10)"
 NAMED = {"of_a_card_with_a_name": "take(8 if mem_get_info()[1] == total() else 16)"}
 
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    bodies = {name: body for name, (_, body) in DEPENDING.items()} | AGREED | NAMED
-    marks = dict.fromkeys(NAMED, "pytest.mark.mem_budget(gib=1, gpu='H100-80GB')")
+    bodies = {name: body for name, (_, body) in DEPENDING.items()} | AGREED | NAMED | {"its_share": SHARE}
+    marks = dict.fromkeys([*NAMED, "its_share"], "pytest.mark.mem_budget(gib=1, gpu='H100-80GB')")
     files = {
         "test_budgets.py": source(bodies, HEAD, marks),
         "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n",
@@ -101,3 +103,11 @@ def test_a_card_that_the_mark_names_has_its_own(run, name):
     assert (one["peak"]["allocated"], one["variants"]) == (8 * MIB, [])
     assert {caveat["cause"] for caveat in one["caveats"]} == {"method"}
     assert run.outcomes[f"test_{name}"] == "passed"
+
+
+def test_so_has_its_share_in_all_runs(run):
+    one = estimate(run, "its_share")
+
+    assert one["peak"]["allocated"] < 73 * MIB  # 8 of bytes, and the same as whole numbers of 8 bytes
+    assert len(one["variants"]) >= 2
+    assert run.outcomes["test_its_share"] == "passed", run.text("test_its_share")

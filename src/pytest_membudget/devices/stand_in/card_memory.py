@@ -73,7 +73,8 @@ class CardMemory:
 
         def set_fraction(fraction: float, device: int) -> None:
             self._asked[self._source.place(3)] = None
-            limit(min(fraction * max(VARIANT.memory_share, 1), max(fraction, 1)), device)
+            share = 1 if self._is_named else max(VARIANT.memory_share, 1)
+            limit(min(fraction * share, max(fraction, 1)), device)
 
         return set_fraction
 
