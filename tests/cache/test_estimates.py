@@ -36,7 +36,7 @@ class Worker:
 
     def __init__(self, order):
         assert order.observes
-        self.pending, self.marked = {}, {}
+        self.pending, self.marked, self.asks_place = {}, {}, False
         type(self).started += 1
 
     @classmethod
