@@ -52,7 +52,7 @@ class HostDraws:
         sys.addaudithook(self._see)
 
     def begin(self, seed: int, end: int | None = None, *, is_importing: bool = False) -> None:
-        """A test begins, or imports do: give all of them ``seed``, and single draws that ``end``.
+        """A test begins, or imports do: give all ``seed``, and single draws that ``end`` of their range.
 
         Of imports, libraries' own do not count: they make tokens and names of files.
         """

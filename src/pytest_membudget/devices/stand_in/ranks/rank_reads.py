@@ -19,10 +19,10 @@ from torch.utils.data import DistributedSampler
 
 from ....assumptions import IDENTICAL_RANKS, assumed
 from ....tracking.running_code.source import SourceFinder, innermost
-from .launching import watch_environment
+from .launching import PLACES, watch_environment
 from .rank_comparisons import Comparisons, comparisons_of, imported_names, names_ranks, tree_of
 
-_VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK")
+_VARIABLES = tuple(name for name in PLACES if name.endswith("RANK"))
 #: Calls that take the number of a rank's GPU for what it is.
 _DEVICE_CALLS = ("set_device", "device", "to", "cuda", "DistributedDataParallel", "DDP")
 _DEVICE_ARGUMENTS = ("device", "device_id", "device_ids", "output_device")
@@ -44,12 +44,12 @@ class RankReads:
         self._source = source
         #: file and line, in the order of their coming up
         self.lines: dict[tuple[str, int], None] = {}
-        #: the user's files that ran then, which may have got the answer
-        self._callers: set[str] = set()
+        #: the files that ran then, which may have got the answer
+        self._running: set[str] = set()
         #: where the environment was read last, and how often in a row
         self._stack: list[int] = []
-        self._end_of_imports: Callable[[], None] = lambda: None
         self._in_a_row = 0
+        self._end_of_imports: Callable[[], None] = lambda: None
 
     def watch_imports(self) -> None:
         """While files are imported, who reads the environment is seen: there is no process group yet."""
@@ -81,8 +81,8 @@ class RankReads:
 
     def has_names(self, size: int, rank: int) -> bool:
         """Whether the user's files that have asked, or have called those, pick a rank by no number."""
-        found = self._comparisons(self._callers)
-        return any(one.has_names(size, rank) for file, one in found.items() if file in self._callers)
+        found = self._comparisons(self._running)
+        return any(one.has_names(size, rank) for file, one in found.items() if file in self._running)
 
     def _asking(self) -> set[str]:
         """The user's files that have asked, and those that import one of these."""
@@ -145,8 +145,9 @@ class RankReads:
         place = (frame.f_code.co_filename, frame.f_lineno)
         if place in self.lines or not (is_local and _names_device_only(frame.f_code, frame.f_lineno)):
             self.lines[place] = None
-            files = {one.f_code.co_filename for one, _ in traceback.walk_stack(frame)}
-            self._callers.update(filter(self._source.is_users, files))
+            while frame is not None:  # not ``walk_stack``, which finds lines: libraries ask often
+                self._running.add(frame.f_code.co_filename)
+                frame = frame.f_back
 
 
 def _is_dispatching(frame: FrameType, name: str) -> bool:
