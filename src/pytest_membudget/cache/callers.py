@@ -10,6 +10,7 @@ from types import CodeType, FrameType
 import _pytest
 import pluggy
 
+from ..tracking.running_code.own_files import installed_own_files
 from .paths import PACKAGE, installed_folders, is_below
 
 _USER, _LIBRARY, _STANDARD, _PYTEST, _PASSING = "user", "library", "standard", "pytest", "passing on"
@@ -74,7 +75,7 @@ def _kind(file: str) -> str:
     for kind, folders in ((_PASSING, _PASSING_ON), (_PYTEST, _OF_PYTEST), (_ITSELF, (PACKAGE,))):
         if is_below(file, folders):
             return kind
-    if not is_below(file, installed_folders()):
+    if not is_below(file, installed_folders()) or file in installed_own_files():
         return _USER
     return _LIBRARY if "-packages/" in file or not is_below(file, _STANDARD_FOLDERS) else _STANDARD
 

@@ -1,5 +1,7 @@
 """What nobody knows while files are imported is varied as in tests: their imports are run again."""
 
+import json
+
 import pytest
 
 from tests.plugin.bodies import source
@@ -115,6 +117,23 @@ def test_what_a_library_draws_that_is_imported_is_no_question(session_of):
     run = session_of(files | test, "--membudget", env={"PYTHONPATH": "site-packages"})
 
     assert estimate(run)["variants"] == []
+
+
+def test_what_the_project_draws_is_one_where_it_is_installed_as_tox_does(write_all, in_folder, tmp_path):
+    origin = json.dumps({"url": tmp_path.joinpath(".tox/own-0.1.tar.gz").as_uri(), "archive_info": {}})
+    files = {
+        "site-packages/own.py": f"import random\n{DEPENDING['a_single_number'][0]}",
+        "site-packages/own-0.1.dist-info/direct_url.json": origin,
+        "site-packages/own-0.1.dist-info/RECORD": "own.py,,\n",
+        "test_it.py": text_of("from own import MIB"),
+    }
+    write_all(tmp_path, files)
+    asked = ("--membudget", "--membudget-strict", "--membudget-report=membudget")
+    run = in_folder(tmp_path, *asked, env={"PYTHONPATH": "site-packages"})
+
+    assert estimate(run)["peak"]["allocated"] == 300 * MIB
+    assert any(text.startswith(DEPENDING["a_single_number"][2]) for text in caveat_texts(estimate(run)))
+    assert run.outcomes["test_it"] == "failed"
 
 
 def test_a_card_that_the_mark_names_has_its_own(run_of):

@@ -10,6 +10,8 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from .own_files import installed_own_files
+
 #: Installed packages are below one of these folders, also in a virtual environment inside a checkout.
 PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -57,10 +59,14 @@ class SourceFinder:
     standard library, and are not part of it.
     """
 
-    def __init__(self, hidden_folders: Iterable[str], standard_library: str) -> None:
+    def __init__(
+        self, hidden_folders: Iterable[str], standard_library: str, installed_own: Iterable[str] = ()
+    ) -> None:
+        """``installed_own``: files of installed packages that are the user's."""
         folders = (os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
         self._hidden = ("<", *folders)  # <string>, <frozen importlib._bootstrap>: code without a file
         self._standard_library = os.path.join(os.path.abspath(standard_library), "")
+        self._installed_own = frozenset(installed_own)
         #: by a code's id, which is unique while the entry holds it: the code, and its file if that is shown
         self._known: dict[int, tuple[CodeType, str | None]] = {}
 
@@ -99,7 +105,7 @@ class SourceFinder:
 
     def is_users(self, name: str) -> bool:
         """Whether the file of that name is the user's: not a library's and not this package's."""
-        is_installed = any(part in name for part in PACKAGE_FOLDERS)
+        is_installed = any(part in name for part in PACKAGE_FOLDERS) and name not in self._installed_own
         return self.shows(name) and not is_installed and not name.startswith(_PACKAGE)
 
 
@@ -112,7 +118,7 @@ def users_source() -> SourceFinder:
 
     own = [os.path.join(_PACKAGE, name) for name in _HIDDEN_OWN]
     others = [os.path.dirname(str(module.__file__)) for module in (torch, _pytest, pluggy)]
-    return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"])
+    return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"], installed_own_files())
 
 
 def shown_path(filename: str, root: str) -> str:
