@@ -36,3 +36,26 @@ def test_blocks_that_cannot_be_compared_are_checkpointed_once():
     found = found_in_child(notes_of_two_steps, timeout=60)
 
     assert found == {"notes": ["torch.utils.checkpoint for each of 2 x Block"]}
+
+
+class Renamed(nn.Sequential):
+    """As transformers' models, whose older method warns, which is an error in some projects."""
+
+    def activation_checkpointing_enable(self):
+        pass
+
+    def gradient_checkpointing_enable(self):
+        raise FutureWarning
+
+
+def notes_of_renamed():
+    notes = []
+    checkpointing.checkpoint_blocks(None, notes.append)
+    Renamed(Block(), Block())(torch.ones(2))
+    return {"notes": notes}
+
+
+def test_a_models_own_method_has_its_newer_name():
+    found = found_in_child(notes_of_renamed, timeout=60)
+
+    assert found == {"notes": ["model.activation_checkpointing_enable()"]}

@@ -14,8 +14,12 @@ from torch.utils.checkpoint import checkpoint
 
 from . import Note
 
-#: Methods that models of transformers (5.23) and diffusers (0.36) have for it.
-_OWN: tuple[str, ...] = ("gradient_checkpointing_enable", "enable_gradient_checkpointing")
+#: Methods that models of transformers (5.23; before it: the second) and diffusers (0.36) have for it.
+_OWN: tuple[str, ...] = (
+    "activation_checkpointing_enable",
+    "gradient_checkpointing_enable",
+    "enable_gradient_checkpointing",
+)
 _CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
 
