@@ -82,3 +82,35 @@ def test_what_the_first_rank_has_loaded_reaches_the_others(trace, optimizes, exp
     traced = trace(loaded_from_the_first, optimizes, rank=2, world_size=RANKS, received=received)
 
     assert (first.value, traced.value) == (expected, expected)
+
+
+def states_of_all_ranks(sharded):
+    """Units of a matrix and its bias, which the last rank has, and of 17 numbers, of which it has none."""
+    from torch.distributed import fsdp
+
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(ROWS, COLUMNS), torch.nn.Linear(COLUMNS, 1), torch.nn.Linear(1, 17, bias=False)
+    )
+    policy = fsdp.wrap.ModuleWrapPolicy({torch.nn.Linear})
+    layers = fsdp.FullyShardedDataParallel(layers.cuda(), auto_wrap_policy=policy, use_orig_params=True)
+    optimizer = torch.optim.AdamW(layers.parameters())
+    layers(torch.ones(1, ROWS, device="cuda")).sum().backward()
+    optimizer.step()
+    kind = fsdp.StateDictType.SHARDED_STATE_DICT if sharded else fsdp.StateDictType.FULL_STATE_DICT
+    layers.set_state_dict_type(layers, kind)
+    states = fsdp.FullyShardedDataParallel.optim_state_dict(layers, optimizer)["state"]
+    return {
+        name: [state["step"].item(), *(list(state[moment].size()) for moment in ("exp_avg", "exp_avg_sq"))]
+        for name, state in states.items()
+    }
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize(("rank", "ranks"), [(0, 2), (0, 16), (15, 16)])
+def test_states_of_parameters_that_other_ranks_have(trace, rank, ranks, sharded):
+    traced = trace(states_of_all_ranks, sharded, rank=rank, world_size=ranks)
+
+    shapes = {"0.weight": [COLUMNS, ROWS], "0.bias": [COLUMNS], "1.weight": [1, COLUMNS], "1.bias": [1]}
+    shapes["2.weight"] = [17, 1]
+    assert traced.value == {name: [1.0, shape, shape] for name, shape in shapes.items()}
+    assert traced.taken == "", "no other rank need run"

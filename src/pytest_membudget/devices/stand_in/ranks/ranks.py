@@ -21,7 +21,7 @@ from .launching import place_of, set_variables
 from .nccl_share import Group
 from .numbers import RankNumbers
 from .objects import install_objects
-from .optimizer_states import install_states
+from .optimizer_states import install_shares, install_states
 from .pipelines import install_pipelines, install_schedules
 from .process_groups import ProcessGroups
 from .rank_reads import RankReads
@@ -77,6 +77,7 @@ class StandInRanks:
         after_import("torch.distributed.checkpoint.utils", _install_checkpoints)
         states = install_states(self._broadcasts)
         after_import("torch.distributed.optim.zero_redundancy_optimizer", states)
+        after_import("torch.distributed.fsdp._optim_utils", install_shares)
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)
         self._process_groups.begin()
