@@ -70,8 +70,12 @@ DRAWN: Final = Cause(
     UNCHECKED,
     "say what the random numbers give, as in with pytest_membudget.assume(true_fraction=0.15)",
 )
+#: The figure is that of a run in which Python collects nothing: at no time is more allocated in another.
 COLLECTED: Final = Cause(
-    "collected", UNCHECKED, "break the cycle, or call gc.collect() where what it holds is needed no more"
+    "collected",
+    UNCHECKED,
+    "break the cycle, or call gc.collect() where what it holds is needed no more",
+    most_bytes=0,
 )
 CARD_SOUGHT: Final = Cause("card-sought", UNCHECKED, "ask torch: torch.cuda.is_available()")
 FREE_MEMORY: Final = Cause("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")

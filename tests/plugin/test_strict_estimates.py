@@ -108,7 +108,8 @@ TESTS = {
         "x = torch.randn(64, device='cuda')\nassert x.sum().item() < 50\nassert x.max().item() > 0.01\n"
         "if x.mean() > 0:\n    hold(2**9)",
     ),
-    "rings": ({"collected"}, True, "make_rings(600)"),
+    "rings": ({"collected"}, False, "make_rings(600)"),  # no more is allocated in any run
+    "rings_that_are_reserved": ({"collected"}, True, "make_rings(600)"),
     "rings_below_the_peak": (
         set(), False, "make_rings(400)\ngc.collect()\ntorch.cuda.empty_cache()\nhold(2**17)"
     ),
@@ -128,6 +129,7 @@ TESTS = {
 MARKS = {
     "share_that_is_said": "budget\n@pytest_membudget.assume(true_fraction=0.5)",
     "smaller_batch": "pytest.mark.mem_budget(gib=80, gpu='RTX-4090')",
+    "rings_that_are_reserved": "pytest.mark.mem_budget(gib=1, metric='reserved')",
 }
 FILES = {"test_budgets.py": source({name: body for name, (*_, body) in TESTS.items()}, HEAD, MARKS)}
 STARTED = "a process is started( .*)?: what it allocates is not counted"
@@ -138,6 +140,7 @@ SIZES = {
     "share_that_is_said": 4 + 1 + (8 + 4) / 2,
     "smaller_batch": 8,
     "rings": 600,
+    "rings_that_are_reserved": 600,
     "rings_below_the_peak": 512,
     "rings_that_are_collected": 1,
     "card_tool": 8,

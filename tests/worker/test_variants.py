@@ -192,6 +192,7 @@ RUNS = {
     ),
     "Python may collect garbage later": (with_garbage(4, 9), 9, [HOW, COLLECTED], 2),
     "where that takes no more, or less, nothing depends on it": (with_garbage(4, 4), 4, [HOW], 2),
+    "where it takes less, the figure is no bound": (with_garbage(9, 4), 9, [HOW, DEPENDS], 2),
     "the others keep it too, and are compared with that": (
         with_garbage(4, 9, 9, what=LOSS), 9, [HOW, COLLECTED], 3
     ),
@@ -199,7 +200,7 @@ RUNS = {
         with_garbage(4, 9, 12, what=LOSS), 12, [DEPENDS, HOW, COLLECTED], 3
     ),
     "without a figure where it is kept, it is one": (
-        [*with_garbage(4), *[None] * 4, Answer("error", "the worker was lost")], 4, [HOW, COLLECTED], 2
+        [*with_garbage(4), *[None] * 4, Answer("error", "the worker was lost")], 4, [HOW, DEPENDS], 2
     ),
     "random numbers are no cause where others alone change nothing": (of_seeds(4), 9, [DEPENDS], 3),
     "nor is what was read the only one where they do": (of_seeds(5), 9, [DEPENDS, DEPENDS], 3),

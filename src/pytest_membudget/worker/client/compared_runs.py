@@ -263,7 +263,7 @@ class Compared:
 
     def of_garbage(self) -> Iterator[Caveat]:
         """That the figure depends on when Python collects garbage, which the other run does not."""
-        yield from self._depending(GARBAGE, COLLECTED, "")
+        yield from self._depending(GARBAGE, DEPENDS if self.most is self.first else COLLECTED, "")
 
     def _depending(
         self, text: str, own: Cause = DEPENDS, when: str = "with other answers "

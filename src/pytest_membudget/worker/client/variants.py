@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
-from ...caveats import COLLECTED, Caveat
+from ...caveats import DEPENDS, Caveat
 from ...memory_report import MemoryReport
 from ...results.answer import (
     ALL_TRUTHS,
@@ -175,7 +175,7 @@ def _with_garbage(first: Answer, kept: Answer) -> Answer:
     assert most.report is not None
     lost = f"{GARBAGE}; where it does not, the test has no figure: {first_line(kept)}"
     compared = Compared(first, [kept])
-    depending = compared.of_garbage() if kept.has_figure else [Caveat(COLLECTED, lost)]
+    depending = compared.of_garbage() if kept.has_figure else [Caveat(DEPENDS, lost)]
     found = [*first.report.caveats, *depending, *not_counted(most.report)]
     return _as_first(first, most, replace(most.report, caveats=tuple(dict.fromkeys(found))))
 
