@@ -258,6 +258,7 @@ LOWER = (
     "numpy.random.rand() < 0.02", "numpy.random.uniform(0, 1) < 0.02", "numpy.random.rand(1) < 0.02",
     "torch.rand(1) < 0.02", "random.getrandbits(7) == 0", "random.sample(range(100), 1) == [0]",
     "random.Random().random() < 0.02", "numpy.random.default_rng().random() < 0.02",
+    "random.gauss(0, 1) < -2", "numpy.random.beta(0.4, 0.4) < 0.002", "torch.randn(1) < -2",
 )  # fmt: skip
 UPPER = (
     "random.random() > 0.98", "random.randint(0, 99) == 99", "random.choice([5, 99, 7] + [8] * 60) == 99",
@@ -272,6 +273,9 @@ UPPER = (
     "numpy.random.default_rng().integers(100) == 99",
     "numpy.random.default_rng().integers(0, 99, endpoint=True) == 99",
     "numpy.random.default_rng().choice(100) == 99", "(numpy.random.default_rng().random(4) > 0.98).any()",
+    "random.expovariate(1) > 4", "numpy.random.randn() > 2", "numpy.random.poisson(3) > 6",
+    "torch.randn(()) > 2", "numpy.random.default_rng().normal(5, 1, 1) > 7",
+    "random.Random().gauss(0, 1) > 2",
 )  # fmt: skip
 #: Rows of four, of which some hold in two runs with seeds alone.
 LOWER_ROWS = ("torch.rand(4) < 0.5", "numpy.random.rand(4) < 0.5")
@@ -343,6 +347,12 @@ AGREED = {
         "random.gauss(0, 1)\nnumpy.random.beta(1, 1)\nx = torch.randn(4, 9)\n"
         "if random.random() < 0.5:\n    x = x.flip(0)\n"
         "first = random.randint(0, 4)\nx[:, first : first + 4].cuda()\nnn.Linear(8, 1).cuda()",
+    ),
+    "a_draw_that_is_copied": (
+        8,
+        "import copy, pickle\ntake(8)\n"
+        "assert copy.deepcopy(random.random) is random.random\ncopy.deepcopy(numpy.random.normal)()\n"
+        "pickle.loads(pickle.dumps(random.gauss))(0, 1)",
     ),
     # to look at each takes an hour
     "a_seed_of_many": (8, "take(8)\nrandom.randrange(2**40), random.choice(range(1, 2**40, 3))"),

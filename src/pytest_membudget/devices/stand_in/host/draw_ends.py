@@ -3,8 +3,8 @@
 What decides by one, as whether a layer is dropped, is so tried both ways: another seed may give the same
 count of layers. They are what functions of ``random`` and ``numpy.random`` and fills of one element of torch
 give, from generators that the test has not seeded; so are rows of few numbers between 0 and 1
-and few of a list. What is made of many (a shuffle, weights, a distribution that rejects what it draws) has
-another seed alone.
+and few of a list. Of distributions the ends are those of many draws. What is made of many (a shuffle,
+weights) has another seed alone.
 """
 
 import functools
@@ -23,6 +23,8 @@ from ....cache.callers import is_installations
 
 #: So many at one line: a loop until something else is drawn ends then, and what decides has been tried.
 _MOST: Final = 1000
+#: Draws of a distribution, whose least and most are its ends.
+_MANY: Final = 300
 #: More numbers between 0 and 1 are data, and those of several dimensions: boxes, a small batch.
 _MOST_IN_ROW: Final = 64
 #: What a draw between 0 and 1 may be; its logarithm is finite, and fp32 has it.
@@ -30,6 +32,8 @@ _UNIT: Final = (2**-24, 1 - 2**-24)
 _OWN_CODE: Final = __name__.partition(".")[0]
 
 Ends = tuple[Any, Any]
+#: By the arguments of a draw its ends; None: those of many such draws.
+EndsOf = Callable[..., Ends] | None
 
 
 class DrawEnds:
@@ -102,7 +106,7 @@ class DrawEnds:
         self._asked[line] += 1
         return self._asked[line] <= _MOST
 
-    def _follow(self, module: Any, generator: str, ends: dict[str, Callable[..., Ends]]) -> None:
+    def _follow(self, module: Any, generator: str, ends: dict[str, EndsOf]) -> None:
         for name, ends_of in ends.items():
             setattr(module, name, _Drawing(self, generator, getattr(module, name), ends_of))
         module.seed = _Seeding(self, generator, module.seed)
@@ -122,7 +126,7 @@ class DrawEnds:
 
         module.default_rng = default_rng
 
-    def follow_own(self, generator: Any, ends: dict[str, Callable[..., Ends]] | None = None) -> Any:
+    def follow_own(self, generator: Any, ends: dict[str, EndsOf] | None = None) -> Any:
         """``generator``, which has no seed, with draws at their ends; Python's where no others are given."""
         for name, ends_of in (ends or _OF_PYTHON).items():
             if (method := getattr(generator, name, None)) is not None:
@@ -144,6 +148,12 @@ class _Followed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_function"], name)
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._function.__reduce_ex__(protocol)
+
 
 class _Seeding(_Followed):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -153,9 +163,9 @@ class _Seeding(_Followed):
 
 
 class _Drawing(_Followed):
-    def __init__(self, ends: DrawEnds, generator: str, function: Any, ends_of: Callable[..., Ends]) -> None:
+    def __init__(self, ends: DrawEnds, generator: str, function: Any, ends_of: EndsOf) -> None:
         super().__init__(ends, generator, function)
-        self._ends_of = ends_of
+        self._ends_of = ends_of or self._of_many
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         of_library = self._ends.library_function(self._generator, self._function)
@@ -168,6 +178,10 @@ class _Drawing(_Followed):
         return self._ends.of_call(
             self._generator, drawn, lambda: _as_drawn(drawn, self._ends_of(*args, **kwargs))
         )
+
+    def _of_many(self, *args: Any, **kwargs: Any) -> Ends:
+        many = [self._function(*args, **kwargs) for _ in range(_MANY)]
+        return min(many), max(many)
 
 
 def _as_drawn(drawn: Any, ends: Ends) -> Ends:
@@ -264,7 +278,7 @@ def _of_binomial(n: Any, p: Any, *_more: Any, **_kwargs: Any) -> Ends:
     return 0 if p < 1 else n, n if p > 0 else 0
 
 
-_OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
+_OF_PYTHON: Final[dict[str, EndsOf]] = {
     "random": _unit,
     "uniform": _within,
     "randint": _whole,
@@ -273,16 +287,24 @@ _OF_PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "getrandbits": lambda k: (0, 2**k - 1),
     "choices": _of_choices,
     "sample": _of_sample,
-}
-_OF_NUMPY: Final[dict[str, Callable[..., Any]]] = {
+    **dict.fromkeys((
+        "betavariate", "expovariate", "gammavariate", "gauss", "lognormvariate", "normalvariate",
+        "triangular",
+    )),
+}  # fmt: skip
+_OF_NUMPY: Final[dict[str, EndsOf]] = {
     **dict.fromkeys(("rand", "random", "random_sample", "ranf", "sample"), _unit),
     "uniform": _of_uniform,
     "randint": _whole_below,
     "choice": _of_choice,
     "binomial": _of_binomial,
-}
+    **dict.fromkeys((
+        "beta", "exponential", "gamma", "geometric", "lognormal", "normal", "poisson", "randn",
+        "standard_normal",
+    )),
+}  # fmt: skip
 #: Of NumPy's generators, in addition to those.
-_OF_GENERATOR: Final[dict[str, Callable[..., Any]]] = {"integers": _of_integers}
+_OF_GENERATOR: Final[dict[str, EndsOf]] = {"integers": _of_integers}
 
 
 def _fill_within(low: float = 0.0, high: float = 1.0) -> Ends:
@@ -293,6 +315,7 @@ def _fill_within(low: float = 0.0, high: float = 1.0) -> Ends:
 #: Of fills, by the arguments that they are given, those that give one end and the other.
 _FILLS: Final[dict[str, Callable[..., Ends]]] = {
     "uniform_": _fill_within,
+    "normal_": lambda mean=0.0, std=1.0: ((mean - 3 * std, 0.0), (mean + 3 * std, 0.0)),
     "random_.from": lambda low, high: ((low, low + 1), (high - 1, high)),
     "bernoulli_.float": lambda p=0.5: ((0.0,), (1.0,)) if 0 < p < 1 else ((p,), (p,)),
     "bernoulli_.Tensor": lambda p: ((p.ge(1).to(p.dtype),), (p.gt(0).to(p.dtype),)),
