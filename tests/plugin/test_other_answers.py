@@ -280,6 +280,19 @@ UPPER = (
 #: Rows of four, of which some hold in two runs with seeds alone.
 LOWER_ROWS = ("torch.rand(4) < 0.5", "numpy.random.rand(4) < 0.5")
 UPPER_ROWS = ("torch.empty(4).bernoulli_(0.5)", "numpy.random.uniform(0, 1, 4) > 0.5")
+#: Four rows that a DataLoader's workers make: of 1 MiB, by some draws of more.
+OF_WORKERS = """\
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        draws = random.random() > 0.998, numpy.random.rand() < 0.002, torch.rand(()) > 0.998
+        return torch.zeros(2**18 * (1 + sum(2**place * bool(one) for place, one in enumerate(draws))))
+
+kept = [*torch.utils.data.DataLoader(Rows(), num_workers=2, generator=generator)]
+kept = [row.cuda() for row in kept]
+"""
 #: Of each that holds 1 MiB is taken, four times.
 BY_ONE = {
     "draws_of_every_kind": "taken = []\nfor _ in range(4):\n"
@@ -290,11 +303,13 @@ BY_ONE = {
     ),
     "a_draw_beside_a_size": "taken = [take(1)]\nnumbers()[numbers() > 0]\nfor _ in range(4):\n"
     "    if random.random() > 0.98:\n        taken.append(take(1))",
+    "draws_of_workers": f"random.seed(1)\ngenerator = None\n{OF_WORKERS}",
 }
 #: What is taken at the lower ends and at the upper ones, in MiB.
 ENDS = {
     "draws_of_every_kind": (4 * len(LOWER + LOWER_ROWS), 4 * len(UPPER + UPPER_ROWS)),
     "a_draw_beside_a_size": (1, 1 + 4),
+    "draws_of_workers": (4 * (1 + 2), 4 * (1 + 1 + 4)),
 }
 #: What the answers agree on: of the training it is no round number.
 AGREED = {
@@ -330,6 +345,11 @@ AGREED = {
     "a_loop_until_a_draw": (
         8,
         "take(8)\nwhile random.random() < 0.3:\n    pass\nwhile random.random() > 0.3:\n    pass",
+    ),
+    "workers_with_a_seed": (4, f"generator = None\ntorch.manual_seed(0)\n{OF_WORKERS}"),
+    "workers_with_a_generator": (
+        4,
+        f"random.random()\ngenerator = torch.Generator().manual_seed(0)\n{OF_WORKERS}",
     ),
     "a_draw_that_is_refused": (
         8,

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 import torch
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from ....cache.callers import is_installations
 
@@ -55,6 +56,7 @@ class DrawEnds:
         if (numpy := sys.modules.get("numpy")) is not None:
             self._follow(numpy.random, "numpy", _OF_NUMPY)
             self._follow_unseeded(numpy.random)
+        self._follow_workers()
 
     def begin(self, end: int | None, torch_seed: int, *, is_importing: bool = False) -> None:
         """A test begins, or imports do, and all were seeded: ``end`` 0 is the lower one, 1 the upper one.
@@ -72,9 +74,7 @@ class DrawEnds:
         # a weight of one element decides nothing
         if ends is None or not _may_decide(tensor.shape, name) or isinstance(tensor, torch.nn.Parameter):
             return args
-        default = torch.default_generator
-        is_seeded = generator not in (None, default) or default.initial_seed() != self._torch_seed
-        if is_seeded or not self._takes():
+        if self._is_seeded(generator) or not self._takes():
             return args
         chosen: Sequence[Any] = ends(*args)[self._end or 0]
         return chosen
@@ -94,8 +94,7 @@ class DrawEnds:
 
     def seeded_names(self) -> list[str]:
         """The generators that were given a seed, by the name that reports have for them."""
-        has_seed = torch.default_generator.initial_seed() != self._torch_seed
-        return [*self._seeded, *(["torch"] if has_seed else [])]
+        return [*self._seeded, *(["torch"] if self._is_seeded() else [])]
 
     def _takes(self) -> bool:
         self.drew = True
@@ -125,6 +124,32 @@ class DrawEnds:
             return self.follow_own(Unseeded(make().bit_generator), _OF_NUMPY | _OF_GENERATOR)
 
         module.default_rng = default_rng
+
+    def _follow_workers(self) -> None:
+        """A DataLoader draws the seeds of its workers, which so are none of the test's."""
+        start = _MultiProcessingDataLoaderIter.__init__
+
+        @functools.wraps(start)
+        def started(iterator: Any, loader: Any) -> None:
+            init = loader.worker_init_fn
+            if not self._is_seeded(loader.generator):
+                self.drew = True
+                loader.worker_init_fn = functools.partial(_begin_worker, init)
+            try:
+                start(iterator, loader)
+            finally:
+                loader.worker_init_fn = init
+
+        setattr(_MultiProcessingDataLoaderIter, "__init__", started)  # noqa: B010 # mypy lets none be set
+
+    def in_worker(self) -> None:
+        """A DataLoader has given all generators of this process seeds that it drew."""
+        self._seeded.clear()
+        self._torch_seed = torch.default_generator.initial_seed()
+
+    def _is_seeded(self, generator: Any = None) -> bool:
+        default = torch.default_generator
+        return generator not in (None, default) or default.initial_seed() != self._torch_seed
 
     def follow_own(self, generator: Any, ends: dict[str, EndsOf] | None = None) -> Any:
         """``generator``, which has no seed, with draws at their ends; Python's where no others are given."""
@@ -182,6 +207,12 @@ class _Drawing(_Followed):
     def _of_many(self, *args: Any, **kwargs: Any) -> Ends:
         many = [self._function(*args, **kwargs) for _ in range(_MANY)]
         return min(many), max(many)
+
+
+def _begin_worker(init: Callable[[int], None] | None, number: int) -> None:
+    DRAW_ENDS.in_worker()
+    if init is not None:
+        init(number)
 
 
 def _as_drawn(drawn: Any, ends: Ends) -> Ends:
