@@ -140,6 +140,8 @@ LARGEST = {
     "a_plain_number": (256, "take_if(float(numbers().norm()) > 5)"),
     "a_complex_number": (256, "take_if(abs(torch.view_as_complex(numbers().view(-1, 2))[0].item()) > 5)"),
     "a_number_that_is_not_finite": (256, "take_if(not math.isfinite(numbers().norm().item()))"),
+    "a_check_that_all_is_finite": (256, "take_if(not torch.isfinite(numbers()).all())"),
+    "a_check_for_what_is_no_number": (256, "take_if(numbers().isnan().sum() > 0)"),
     "a_number_below_zero": (256, "take_if(numbers().mean().item() < 0)"),
     "a_loss_that_is_no_number": (
         256,
@@ -449,6 +451,7 @@ GUARDED = {
         8,
         "for step in range(2):\n    if math.isfinite(numbers().norm().item()):\n        take(8)",
     ),
+    "a_check_that_skips": (8, "if torch.isfinite(numbers().norm()):\n    take(8)"),
     "a_guard_that_ends": (8, "if numbers().norm().item() < 0:\n    sys.exit(1)\ntake(8)"),
 }
 #: What is drawn, and what the figure depends on.

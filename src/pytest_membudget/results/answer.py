@@ -41,6 +41,7 @@ BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a mult
 CARD_MEMORY: Final = "the memory of a card that no mark names"
 IMPORTS: Final = "what files are answered while they are imported"
 CHOICES: Final = "which options rows choose, where none chooses some of them"
+FINITE: Final = "whether what was checked is finite"
 BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
 #: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, masks select nothing, and every
 #: other truth is turned.

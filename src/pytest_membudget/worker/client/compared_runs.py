@@ -32,6 +32,7 @@ from ...results.answer import (
     DRAWS,
     ENDLESS,
     FAILED,
+    FINITE,
     GARBAGE,
     HOST_ENDS,
     IMPORTS,
@@ -56,7 +57,7 @@ _LIMITED = {_OF_HOST: HOST_DEPENDS, _HELD: HELD_DEPENDS, _COMPONENT: COMPONENT_D
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 OF_READS = {UNKNOWN_DATA, LOOPS, WAITING, ENDLESS, IMPORTS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
-APART = {BUCKETS, CHOICES, GARBAGE}
+APART = {BUCKETS, CHOICES, FINITE, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
 _READS = (READ, SIZE_READ, DRAWN, FREE_MEMORY)
 _VARIED = (*_READS, WORST_CASE)
@@ -105,6 +106,7 @@ class Compared:
             elif one.cause is WORST_CASE:
                 yield from self._of_size(one)
         yield from self._of_draws()
+        yield from self._of_checks()
         if self.late is not None and not self.late.has_figure:
             yield from self._depending(BUCKETS)
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
@@ -173,6 +175,16 @@ class Compared:
         for what in self.first.unknown:
             if what not in known:
                 yield from self._depending(what)
+
+    def _of_checks(self) -> Iterator[Caveat]:
+        """What is finite in the first run, where one in which it is not takes most."""
+        assert self.first.report is not None
+        assert self.most.report is not None
+        if FINITE in self.first.unknown and any(self.most is one for one in self.odd):
+            named = [one.text.partition(" (")[0] for one in self.first.report.caveats]
+            for one in self.most.report.caveats:
+                if one.cause is READ and one.text.partition(" (")[0] not in named:
+                    yield from self._depending(one.text)
 
     def may_be_by_draws(self) -> bool:
         """Whether peaks differ by draws of the host, or by something else."""

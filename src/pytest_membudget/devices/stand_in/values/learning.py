@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
+from ....assumptions import assumed_value
 from ...real.kernels import written_arguments
 from .drawing import drawing_of
 from .known_values import KnownValues
 from .on_host import NotKnown, OnHost
+from .variants import VARIANT
 
 aten = torch.ops.aten
 
@@ -169,7 +171,9 @@ class _Computes:
         if self._decides is not None:
             _note_decided(known, args, self._decides, result)
         if self._healthy is not None and (value := self._healthy(args)) is not None:
-            known.note(result, value)
+            is_open = assumed_value(bool) is None
+            VARIANT.has_checks |= is_open
+            known.note(result, value, assumed=is_open and VARIANT.is_odd)
 
     def _on_host(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any

@@ -12,6 +12,7 @@ from ....results.answer import (
     CARD_DRAWS,
     CHOICES,
     ENDLESS,
+    FINITE,
     LOOPS,
     NUMBERS,
     TRUTHS,
@@ -77,6 +78,7 @@ class Values:
             CHOICES: shapes.may_leave_options,
             WAITING: VARIANT.waits_for_sizes,
             ENDLESS: VARIANT.ended_sizes,
+            FINITE: VARIANT.has_checks,
         }
         return [what for what, is_there in found.items() if is_there]
 

@@ -81,7 +81,7 @@ class Variant:
         self.number = self.seed = 0
         #: the end of single draws of the host: 0 the lower, 1 the upper
         self.draw_end: int | None = None
-        self._is_odd = self._is_falling = self.has_late_watchdog = self.keeps_garbage = False
+        self.is_odd = self._is_falling = self.has_late_watchdog = self.keeps_garbage = False
         #: whether all rows choose the first options
         self.leaves_options = False
         self._steady: frozenset[str] = frozenset()
@@ -92,6 +92,8 @@ class Variant:
         self._lines: dict[str, int] = {}
         #: whether the card drew what has two other answers: a number between 0 and 1, or several whole ones
         self.has_two_draws = False
+        #: whether something was found to be finite, as it is in a healthy run; with odd numbers it is not
+        self.has_checks = False
         #: the lines of loops that a bound has ended
         self.ended = Counter[str]()
         #: how many sizes were taken at each line, and what the next is, of all; None: as the variant has it
@@ -102,7 +104,7 @@ class Variant:
 
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
-        self._is_odd, self._is_falling = number == ODD_NUMBERS, number == FALLING
+        self.is_odd, self._is_falling = number == ODD_NUMBERS, number == FALLING
         self.has_late_watchdog = number == LATE_WATCHDOG
         self.leaves_options = number == FIRST_OPTIONS
         self._turned = frozenset(line for line in steady if line.startswith(TURNED))
@@ -115,7 +117,7 @@ class Variant:
         self._lines.clear()
         self._sizes.clear()
         self._share = None
-        self.has_two_draws = self.waits_for_sizes = self.ended_sizes = False
+        self.has_two_draws = self.has_checks = self.waits_for_sizes = self.ended_sizes = False
 
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
@@ -132,7 +134,7 @@ class Variant:
         place = self._place(line)
         if dtype is torch.bool and line in self.ended:
             return [not plausible]
-        if self._is_odd and dtype is not torch.bool:
+        if self.is_odd and dtype is not torch.bool:
             return [_odd(dtype, self._asked[line] - 1)]
         indices = range(min(count, _DIFFERENT))
         if _is_whole(dtype) and dtype is not torch.bool:
@@ -145,16 +147,16 @@ class Variant:
         turns = self._turns(line)
         if not turns:
             first = 1
-        elif self._is_odd:
+        elif self.is_odd:
             first = (most - 1) * ((self._asked[line] - 1) % 2)
         else:
             first = (_last(most) if self.is_least else most // 2) + self._place(line) % _DIFFERENT
-        several = different or (turns and not self._is_odd)
+        several = different or (turns and not self.is_odd)
         return [(first - index) % most for index in range(min(count, most) if several else 1)]
 
     def _turns(self, line: str, *, is_truth: bool = False) -> bool:
         """Whether the next answer at ``line`` is another than is plausible."""
-        turns = (self.number > 0 or self._is_odd) and not self._is_steady(line, is_truth)
+        turns = (self.number > 0 or self.is_odd) and not self._is_steady(line, is_truth)
         return turns != self._has_waited(line, _MOST_TURNED if turns else _MOST_PLAUSIBLE)
 
     def _is_steady(self, line: str, is_truth: bool) -> bool:
@@ -180,7 +182,7 @@ class Variant:
         """
         is_first = not self._asked[line]
         if is_first and values.dtype is torch.bool and not self._is_steady(line, is_truth=True):
-            if self._is_odd:
+            if self.is_odd:
                 values = values.logical_not()
             elif self.number == 1:
                 values = torch.ones_like(values)
@@ -224,7 +226,7 @@ class Variant:
 
     def _leaves(self, reads: int) -> bool:
         """Whether a truth stays as it is plausible, after so many reads, lines and values of one read."""
-        if self._is_odd:
+        if self.is_odd:
             return reads % 2 == 1
         # a run in place of one that raised turns all that one would have turned
         return self.is_least and not self._steady and reads % 2 == 0
@@ -252,7 +254,7 @@ class Variant:
     def sizes_at(self, line: str) -> Iterator[None]:
         """A context of ``share`` for a size at ``line``: who takes many gets all, or none, in turn."""
         self._sizes[line] += 1
-        are_few = self.is_least or self._is_odd
+        are_few = self.is_least or self.is_odd
         taken, most = self._sizes[line], _MOST_TURNED if are_few else _MOST_SIZES
         self.waits_for_sizes |= are_few and taken > _FEW
         self._share = taken // _FEW % 2 if taken > most else None  # the same for two of one round
@@ -268,7 +270,7 @@ class Variant:
         """How many of ``elements`` there are: all of them, or one; with odd numbers none, if there may be."""
         if self._share is not None:
             return self._share * elements
-        if self._is_odd and may_be_none:
+        if self.is_odd and may_be_none:
             return 0
         return min(1, elements) if self.is_least else elements
 
