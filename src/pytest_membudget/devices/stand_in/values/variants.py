@@ -6,9 +6,9 @@ not at the lines that are ``steady``. Of two lines, or of values that are read a
 same. Variant 2 also has the least sizes in
 place of the largest, large numbers where variant 1 has small ones, the other end of draws between 0 and 1,
 and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for numbers, those by which code finds
-that something is wrong, for the truths that variant 2 leaves, for those of draws, for checks of what is finite,
-which fail, and for masks, which select nothing. So is
-``FALLING``, but for numbers, which fall at each line from read to read; and
+that something is wrong, for the truths that variant 2 leaves, for those of draws, for checks of what is
+finite, which fail, and for masks, which select nothing. So is ``FALLING``, but for numbers, which fall at
+each line from read to read; and
 ``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``), and ``FIRST_OPTIONS``, but for
 options that nothing chooses (``routing``).
 In all but 0 garbage is kept (``host/garbage.py``).
