@@ -284,5 +284,6 @@ def test_a_rank_finds_no_checkpoint_of_another_before_it_asks_for_it(session_of,
     run = session_of(files, "--membudget")
 
     found = [figure["peak"]["allocated"] for figure in run.rows["resumes"]["estimates"]]
-    assert found == [16 * MIB] * 2  # twice 4 MiB, and the copy that is saved
+    # twice 4 MiB, and the copy that is saved; before torch 2.13 also what a barrier reduces
+    assert [round(one / MIB, 3) for one in found] == [16] * 2
     assert not [path for path in tmp_path.rglob("*") if path.name == "out" or path.suffix == ".membudget"]

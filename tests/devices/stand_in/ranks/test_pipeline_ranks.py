@@ -8,6 +8,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from pytest_membudget.devices.stand_in.ranks.objects import packed, unpacked
+
 MICROBATCHES, ROWS, WIDTH = 8, 1024, 256
 
 #: the storages of hidden layers, and how many were alive at each forward
@@ -119,3 +121,12 @@ def test_without_them_it_says_so(trace):
     traced = trace(alone, rank=1, world_size=2)
 
     assert traced.value.startswith("torch.distributed.recv_object_list gives what another rank has")
+
+
+def test_shapes_are_sent_as_tensors_without_data_by_torch_before_2_13():
+    sent = (torch.empty(ROWS, WIDTH, dtype=torch.bfloat16, device="meta"),)
+
+    [shape] = unpacked(packed(sent))
+
+    assert (shape.shape, shape.dtype, shape.is_meta) == ((ROWS, WIDTH), torch.bfloat16, True)
+    assert packed((torch.ones(2),)) is None, "data is no shape"

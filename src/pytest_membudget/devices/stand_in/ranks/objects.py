@@ -177,14 +177,14 @@ class _Packer(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return None
-        if value.numel() > 1 and not self.leaves_data:
+        if value.numel() > 1 and not self.leaves_data and not value.is_meta:
             raise pickle.PicklingError("a tensor with data")
-        return tuple(value.shape), value.dtype
+        return tuple(value.shape), value.dtype, value.is_meta
 
 
 class _Unpacker(pickle.Unpickler):
     device: Any = "cpu"
 
     def persistent_load(self, saved: Any) -> torch.Tensor:
-        shape, dtype = saved
-        return torch.zeros(shape, dtype=dtype, device=self.device)
+        shape, dtype, is_meta = saved  # torch 2.11 sends shapes as tensors without data
+        return torch.zeros(shape, dtype=dtype, device="meta" if is_meta else self.device)
