@@ -10,10 +10,10 @@ from pytest_membudget.gate import output
 from pytest_membudget.gate.output import progress_line
 
 
-def session(reporter, width=80):
+def session(reporter, width=80, verbosity=0):
     return SimpleNamespace(
         pluginmanager=SimpleNamespace(getplugin=lambda _: reporter),
-        get_verbosity=lambda: 0,
+        get_verbosity=lambda: verbosity,
         get_terminal_writer=lambda: SimpleNamespace(fullwidth=width),
     )
 
@@ -49,6 +49,20 @@ def test_without_a_terminal_a_test_that_goes_on_is_named_again_and_again_with_it
     assert first == "membudget: estimating 12 tests"
     for line in written:
         assert re.fullmatch(r"membudget: estimating 7/12 test_a.py::test_b \(\d+ s\)", line)
+
+
+@pytest.mark.parametrize("isatty", [True, False])
+def test_with_q_nothing_is_written_until_a_line_is_due(monkeypatch, isatty):
+    lines = queue.Queue()
+    reporter = SimpleNamespace(isatty=isatty, write_line=lines.put)
+    with progress_line(session(reporter, verbosity=-1), 12) as step:
+        step(7, "test_a.py::test_b")
+    assert lines.empty()
+
+    monkeypatch.setattr(output, "_INTERVAL", 0.01)
+    with progress_line(session(reporter, verbosity=-1), 12) as step:
+        step(7, "test_a.py::test_b")
+        assert lines.get(timeout=60).startswith("membudget: estimating 7/12 test_a.py::test_b")
 
 
 def test_a_line_is_due_at_least_every_30_seconds():

@@ -28,14 +28,16 @@ Progress: TypeAlias = Callable[[int, str], None]
 
 @contextmanager
 def progress_line(config: pytest.Config, total: int) -> Iterator[Progress]:
-    """Shows which of ``total`` tests is being estimated; nothing without a terminal reporter."""
+    """Shows which of ``total`` tests is being estimated; with ``-q`` where it takes long alone."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    if reporter is None or config.get_verbosity() < 0 or not total:
+    verbosity = config.get_verbosity()
+    if reporter is None or verbosity < -1 or not total:
         yield lambda number, nodeid: None
         return
     began = time.monotonic()
-    if not getattr(reporter, "isatty", False):
-        reporter.write_line(f"membudget: estimating {total} {'test' if total == 1 else 'tests'}")
+    if verbosity < 0 or not getattr(reporter, "isatty", False):
+        if verbosity >= 0:
+            reporter.write_line(f"membudget: estimating {total} {'test' if total == 1 else 'tests'}")
         with _lines(config, total, reporter.write_line) as step:
             yield step
         return
