@@ -91,6 +91,16 @@ LARGEST = {
     ),
     "a_draw_within_its_range": (256, "take_if(0.6 < torch.rand((), device='cuda') < 0.7)"),
     "a_draw_outside_of_it": (256, "take_if(not 0.4 < torch.rand((), device='cuda') < 0.6)"),
+    "what_lengths_leave": (
+        70,
+        "lengths = torch.randint(1, 9, (8,), device='cuda')\n"
+        "take(10 * (lengths.max() - lengths.min()).item())",
+    ),
+    "tokens_of_two_draws": (
+        64,
+        "a, b = (torch.randint(9, (2, 8), device='cuda') for _ in range(2))\n"
+        "take(4 * (a != b).sum().item())",
+    ),
     "one_of_many_labels": (256, "take_if(not (torch.randint(5, (9,), device='cuda') != 2).all())"),
     "until_a_token": (
         256,

@@ -38,8 +38,6 @@ class Entry(NamedTuple):
     elements: int
     #: what is plausible is that all ranks have the same: no other variant gives another number
     is_of_all_ranks: bool = False
-    #: of whole numbers that were drawn, how many there are in their range
-    span: int = 1
 
 
 class CardStorages:

@@ -63,9 +63,11 @@ def _sample(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 def _note_within(known: KnownValues, result: torch.Tensor, low: int, high: int | None) -> None:
     """The largest: what is drawn is a length or a place more often than not, and shapes are made of it."""
-    known.note(result, max(1, low) if high is None else VARIANT.draw_within(low, high), assumed=True)
-    if high is not None and result.numel() > 1:
-        known.note_span(result, high - low)
+    spread = None if high is None else VARIANT.spread(result.numel(), high - low)
+    if spread is not None:
+        known.keep(result, (spread + low).to(result.dtype).view(result.shape), assumed=True)
+    else:
+        known.note(result, max(1, low) if high is None else VARIANT.draw_within(low, high), assumed=True)
 
 
 #: By the operators that draw on a card: ``rand`` and ``randint`` fill an empty tensor by these.

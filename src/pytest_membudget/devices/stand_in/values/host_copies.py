@@ -58,8 +58,6 @@ class HostCopies:
         if is_followed:
             numbers = Hollow.LISTED if is_small else Hollow.NOT_COMPUTED
             self.saw(_COPY, (target, source), {}, target, Hollow.UNKNOWN if is_mask else numbers)
-        if is_followed and values is not None and self._known.span(source) > 1:
-            self._known.keep(target, values, assumed=True)  # of the source all are taken to be one
 
     def _copied_for_a_file(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """A storage is copied as bytes, whatever its type: what is known of a small one is in its memory."""

@@ -90,17 +90,6 @@ class KnownValues:
         if entry is not None and self.is_whole(tensor):
             self._entries[self.storages.key(tensor)] = entry._replace(is_of_all_ranks=True)
 
-    def span(self, tensor: torch.Tensor) -> int:
-        """Of how many whole numbers those of ``tensor`` were drawn; 1 where they are no draw."""
-        entry = self._entry(tensor)
-        return entry.span if entry is not None else 1
-
-    def note_span(self, tensor: torch.Tensor, span: int) -> None:
-        """``tensor``, all of a storage, has the first or the last of ``span`` whole numbers, by a draw."""
-        entry = self._entry(tensor)
-        if entry is not None:
-            self._entries[self.storages.key(tensor)] = entry._replace(span=span)
-
     def note(self, tensor: torch.Tensor, value: Scalar, *, assumed: bool = False) -> None:
         """All elements of ``tensor``'s storage are ``value``."""
         if isinstance(value, (bool, int, float, complex)):
@@ -142,7 +131,7 @@ class KnownValues:
             values = self._placed(tensor, values)
         if values is not entry.values or assumed:
             self._entries[self.storages.key(tensor)] = entry._replace(
-                values=values, assumed=entry.assumed or assumed, is_of_all_ranks=False, span=1
+                values=values, assumed=entry.assumed or assumed, is_of_all_ranks=False
             )
         return _seen_as(tensor, values)  # type: ignore[arg-type] # a tensor's place is a tensor
 

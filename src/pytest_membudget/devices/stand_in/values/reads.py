@@ -234,10 +234,7 @@ class Reads:
             # a drawn whole number is the largest of its range
             is_size = kind_of_read(tensor.dtype) is SIZE_READ
             self._see_truths(tensor.dtype, 2)  # within its range it may be the other one
-            line = self._line()
-            values = VARIANT.drawn(values, line)
-            if is_size and self._known.uniform(tensor) is not None:
-                values = VARIANT.spread(values, self._known.span(tensor), int(tensor.storage_offset()), line)
+            values = VARIANT.drawn(values, self._line())
             return values, WORST_CASE if is_size else None
         given: Sequence[Scalar]
         kind: Cause | None = WORST_CASE

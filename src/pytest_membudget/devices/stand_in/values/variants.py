@@ -78,7 +78,7 @@ class Variant:
     """How what nobody knows is answered in this process."""
 
     def __init__(self) -> None:
-        self.number = self.seed = 0
+        self.number = self.seed = self._draws = 0
         #: the end of single draws of the host: 0 the lower, 1 the upper
         self.draw_end: int | None = None
         self.is_odd = self._is_falling = self.has_late_watchdog = self.keeps_garbage = False
@@ -116,7 +116,7 @@ class Variant:
         self._asked.clear()
         self._lines.clear()
         self._sizes.clear()
-        self._share = None
+        self._share, self._draws = None, 0
         self.has_two_draws = self.has_checks = self.waits_for_sizes = self.ended_sizes = False
 
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
@@ -193,18 +193,15 @@ class Variant:
         number = self._asked[line] % _DRAWN
         return torch.full_like(values, number if _is_whole(values.dtype) else number / _DRAWN)
 
-    def spread(self, values: torch.Tensor, span: int, first: int, line: str) -> torch.Tensor:
-        """``values``, of ``span`` numbers: in variant 1 different ones from place ``first`` of their draw on.
-
-        In variant 2 all are the least.
-        """
-        if span < 2 or values.numel() > _MOST_SPREAD:
-            return values
+    def spread(self, count: int, span: int) -> torch.Tensor | None:
+        """``count`` numbers of ``span`` drawn at once: in variant 1 they differ, also between draws."""
+        if span < 2 or not 1 < count <= _MOST_SPREAD:
+            return None
         self.has_two_draws = True
-        if self.number != 1 or self._is_steady(line, is_truth=False):
-            return values
-        places = torch.arange(first, first + values.numel(), device="cpu").remainder_(span)
-        return values + places.view(values.shape).to(values.dtype)
+        if self.number != 1 or EVERYWHERE in self._steady:
+            return None
+        self._draws += 1
+        return torch.arange(self._draws - 1, self._draws - 1 + count, device="cpu").remainder_(span)
 
     def _place(self, line: str) -> int:
         """Of ``line`` among those that were given other answers: by it two have different ones."""
