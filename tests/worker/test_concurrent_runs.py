@@ -38,13 +38,17 @@ class Served:
         self.served = ConcurrentRuns(self.channel, most, start, end, lambda: free)
         self.apart = apart
 
-    def run(self, keys):
-        """What it says of ``keys``, all asked at once: each with its answer, in the order of their ends."""
+    def run(self, keys, before=lambda: None):
+        """What it says of ``keys``, all asked at once: each with its answer, in the order of their ends.
+
+        They are read when ``before`` has ended.
+        """
         for number, key in enumerate(keys):
             self.session.send(Task(number, Request(key, "t.py", "L4", False, "allocated")).to_json())
         said = {}
 
         def listen():
+            before()
             while len(said) < len(keys):
                 message = Message.from_json(self.session.receive(30))
                 if message.event == RESULT:
@@ -124,6 +128,29 @@ def test_one_that_is_to_run_alone_waits_for_the_others_and_for_other_processes(t
     assert served.started == ["slow", "quick", "alone"]
     assert served.alone == [False, False, True]  # neither while the other process runs
     assert {one.outcome for one in said.values()} == {TRACED}
+
+
+def test_while_nobody_reads_its_answers_other_processes_have_their_turn(tmp_path, monkeypatch):
+    """A session waits for another worker, which waits for the folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def long():
+        return Answer("error", "a" * 2**20)
+
+    def waits():
+        until = time.monotonic() + 20
+        with folder_lock(tmp_path) as others:
+            while time.monotonic() < until and not had_turn:
+                time.sleep(0.01)
+                if len(served.ended) == 3 and others.take(alone=True):
+                    had_turn.append(True)
+
+    had_turn = []
+    served = Served({"one": long, "two": long, "three": long}, most=1)
+    said = served.run(["one", "two", "three"], before=waits)
+
+    assert had_turn
+    assert {len(one.reason) for one in said.values()} == {2**20}
 
 
 def test_what_fails_next_to_others_is_run_again_alone(tmp_path):

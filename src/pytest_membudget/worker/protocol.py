@@ -123,18 +123,27 @@ class Channel:
         self.read_fd = read_fd
         self.write_fd = write_fd
         self._rest = b""
+        #: what was posted and is not written yet
+        self.unwritten = bytearray()
 
     def send(self, message: Mapping[str, Any], *, reads: bool = False) -> None:
         """Write one message; ``BrokenPipeError`` if its other end is closed.
 
         ``reads``: what arrives meanwhile is read, for ``receive``: the other end may write until it is.
         """
-        data = memoryview(json.dumps(message).encode() + b"\n")
-        while data:
+        self.post(message)
+        while self.unwritten:
             if reads:
                 self._read_until_writable()
-            # a pipe that is writable takes PIPE_BUF bytes without blocking
-            data = data[os.write(self.write_fd, data[: select.PIPE_BUF] if reads else data) :]
+            self.write_some()
+
+    def post(self, message: Mapping[str, Any]) -> None:
+        """Let one message be written by ``write_some``: nobody may read the other end for long."""
+        self.unwritten += json.dumps(message).encode() + b"\n"
+
+    def write_some(self) -> None:
+        """Write as much as does not block where the other end can be written to."""
+        del self.unwritten[: os.write(self.write_fd, self.unwritten[: select.PIPE_BUF])]
 
     def receive(self, timeout: float | None = None) -> dict[str, Any] | None:
         """The next message; None at the end of the stream. ``TimeoutError`` after ``timeout`` seconds."""

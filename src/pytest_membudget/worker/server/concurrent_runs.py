@@ -74,8 +74,10 @@ class ConcurrentRuns:
                 if not self._running:
                     lock.release()
                 if self._has_work and time.monotonic() >= self._next_heartbeat:
-                    self._channel.send(Message(RUNNING).to_json())
+                    self._channel.post(Message(RUNNING).to_json())
                     self._next_heartbeat = time.monotonic() + _HEARTBEAT
+            while self._channel.unwritten:
+                self._channel.write_some()
         except BrokenPipeError:
             raise SessionGone from None
         finally:
@@ -124,13 +126,20 @@ class ConcurrentRuns:
         return self._free_bytes() >= each_bytes * (len(self._running) + 1)
 
     def _wait(self) -> None:
-        """Wait for a message of a child or the session, or for the end of a child's time limit."""
+        """Wait for a message of a child or the session, or for the end of a child's time limit.
+
+        Meanwhile write what the session reads: it may first wait for another process, and that for a lock.
+        """
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel.read_fd, selectors.EVENT_READ)
+            if self._channel.unwritten:
+                selector.register(self._channel.write_fd, selectors.EVENT_WRITE)
             for run in self._running:
                 selector.register(run.child.fd, selectors.EVENT_READ)
-            ready = selector.select(INTERVAL if self._has_work else None)
-        if any(key.fd == self._channel.read_fd for key, _ in ready):
+            ready = {key.fd for key, _ in selector.select(INTERVAL if self._has_work else None)}
+        if self._channel.write_fd in ready:
+            self._channel.write_some()
+        if self._channel.read_fd in ready:
             self._receive()
 
     def _receive(self) -> None:
@@ -159,5 +168,5 @@ class ConcurrentRuns:
                 self._answer(run.task, answer)
 
     def _answer(self, task: Task, answer: Answer) -> None:
-        self._channel.send(Message(RESULT, task.number, answer).to_json())
+        self._channel.post(Message(RESULT, task.number, answer).to_json())
         self._is_over = self._is_over or answer.is_last
