@@ -213,6 +213,10 @@ class TestResult(JsonObject):
             METRIC_DEPENDS: False,
         }
 
+    def concerns(self, caveat: Caveat) -> bool:
+        """Whether ``caveat`` is about what the budget limits."""
+        return self._limits.get(caveat.cause, True)
+
     def _has_room_for(self, cause: Cause) -> bool:
         """Whether the budget has room for the most that is missing by ``cause``."""
         budget, figure, most = self.budget, self.figure, cause.most_bytes
@@ -224,7 +228,7 @@ class TestResult(JsonObject):
     @property
     def mark(self) -> str:
         """An asterisk if the test is within its budget and its estimate has caveats that count."""
-        rests = any(one.kind != METHOD and self._limits.get(one.cause, True) for one in self.caveats)
+        rests = any(one.kind != METHOD and self.concerns(one) for one in self.caveats)
         return "*" if self.verdict == WITHIN and rests else ""
 
     @property

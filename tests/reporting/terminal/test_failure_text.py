@@ -94,6 +94,18 @@ def test_what_was_taken_for_granted_and_what_is_not_modelled_is_listed(text):
     assert "a.py:2 aten::gru" in said.partition("Not modelled")[2]
 
 
+@pytest.mark.parametrize(
+    ("cause", "budget"),
+    [("held-depends", {"held_gib": 1}), ("host-depends", {"host_gib": 1}), ("metric-depends", None)],
+)
+def test_nor_is_what_the_budget_does_not_limit(text, cause, budget):
+    depends = {"caveats": [{"cause": cause, "text": "a.py:1 reads a bool value"}]}
+
+    assert "reads a bool value" not in text(depends, budget={"gib": 5})
+    if budget is not None:
+        assert "reads a bool value" in text(depends, budget={"gib": 5, **budget})
+
+
 def test_a_figure_without_holders_has_no_heading_for_them(text):
     assert "What holds it" in text()
     assert "What holds it" not in text({"holders": []})

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
+from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE, texts_of
 from ...memory_report import Holder, MemoryReport
 from ...names import MARKER
 from ...results.advice import Advice
@@ -83,8 +83,9 @@ def _figures(row: TestResult, width: int) -> list[str]:
         return []
     for title, rows, rest in staying(measurement or estimate):
         lines += ["", f"{title}:", *cause_lines(rows, width), *([f"  {rest}"] if rest else [])]
-    lines += _listed("Taken for granted", _caveat_lines(estimate.assumptions))
-    lines += _listed("Not modelled", _caveat_lines(estimate.not_modelled))
+    caveats = [*filter(row.concerns, estimate.caveats)]
+    lines += _listed("Taken for granted", _caveat_lines(texts_of(caveats, missing=False)))
+    lines += _listed("Not modelled", _caveat_lines(texts_of(caveats, missing=True)))
     return [*lines, *_advice(row.advice, width)]
 
 
