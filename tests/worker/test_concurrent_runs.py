@@ -38,10 +38,10 @@ class Served:
         self.served = ConcurrentRuns(self.channel, most, start, end, lambda: free)
         self.apart = apart
 
-    def run(self, keys, before=lambda: None):
+    def run(self, keys, before=lambda: None, answers=None):
         """What it says of ``keys``, all asked at once: each with its answer, in the order of their ends.
 
-        They are read when ``before`` has ended.
+        They are read when ``before`` has ended; ``answers``: how many come.
         """
         for number, key in enumerate(keys):
             self.session.send(Task(number, Request(key, "t.py", "L4", False, "allocated")).to_json())
@@ -49,7 +49,7 @@ class Served:
 
         def listen():
             before()
-            while len(said) < len(keys):
+            while len(said) < (answers or len(keys)):
                 message = Message.from_json(self.session.receive(30))
                 if message.event == RESULT:
                     said[keys[message.number]] = message.answer
@@ -130,6 +130,17 @@ def test_one_that_is_to_run_alone_waits_for_the_others_and_for_other_processes(t
     assert {one.outcome for one in said.values()} == {TRACED}
 
 
+def has_turn(folder, served, ended):
+    """Whether another process has ``folder`` alone, soon after so many have ended."""
+    until = time.monotonic() + 20
+    with folder_lock(folder) as others:
+        while time.monotonic() < until:
+            time.sleep(0.01)
+            if len(served.ended) >= ended and others.take(alone=True):
+                return True
+    return False
+
+
 def test_while_nobody_reads_its_answers_other_processes_have_their_turn(tmp_path, monkeypatch):
     """A session waits for another worker, which waits for the folder."""
     monkeypatch.chdir(tmp_path)
@@ -137,20 +148,24 @@ def test_while_nobody_reads_its_answers_other_processes_have_their_turn(tmp_path
     def long():
         return Answer("error", "a" * 2**20)
 
-    def waits():
-        until = time.monotonic() + 20
-        with folder_lock(tmp_path) as others:
-            while time.monotonic() < until and not had_turn:
-                time.sleep(0.01)
-                if len(served.ended) == 3 and others.take(alone=True):
-                    had_turn.append(True)
-
     had_turn = []
     served = Served({"one": long, "two": long, "three": long}, most=1)
-    said = served.run(["one", "two", "three"], before=waits)
+    said = served.run(["one", "two", "three"], lambda: had_turn.append(has_turn(tmp_path, served, 3)))
 
-    assert had_turn
+    assert had_turn == [True]
     assert {len(one.reason) for one in said.values()} == {2**20}
+
+
+def test_so_they_have_when_an_answer_ends_the_process_beside_a_test_that_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    had_turn = []
+    last = Answer(TRACED, "a" * 2**20, is_last=True)
+    served = Served({"slow": traced(60), "last": lambda: last}, timeout=90)
+    said = served.run(["slow", "last"], lambda: had_turn.append(has_turn(tmp_path, served, 1)), answers=1)
+
+    assert had_turn == [True]
+    assert [*said] == ["last"]
 
 
 def test_what_fails_next_to_others_is_run_again_alone(tmp_path):

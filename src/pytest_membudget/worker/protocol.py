@@ -132,17 +132,28 @@ class Channel:
         ``reads``: what arrives meanwhile is read, for ``receive``: the other end may write until it is.
         """
         self.post(message)
+        self.flush(reads=reads)
+
+    def flush(self, *, reads: bool = False) -> None:
+        """Write what was posted, as ``send`` does."""
         while self.unwritten:
             if reads:
                 self._read_until_writable()
-            self.write_some()
+            self._write_piece()
 
     def post(self, message: Mapping[str, Any]) -> None:
         """Let one message be written by ``write_some``: nobody may read the other end for long."""
         self.unwritten += json.dumps(message).encode() + b"\n"
 
     def write_some(self) -> None:
-        """Write as much as does not block where the other end can be written to."""
+        """Write as much of it as does not block."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.write_fd, selectors.EVENT_WRITE)
+            while self.unwritten and selector.select(0):
+                self._write_piece()
+
+    def _write_piece(self) -> None:
+        """Write as much as a pipe that is writable takes without blocking."""
         del self.unwritten[: os.write(self.write_fd, self.unwritten[: select.PIPE_BUF])]
 
     def receive(self, timeout: float | None = None) -> dict[str, Any] | None:

@@ -57,3 +57,10 @@ def test_without_a_record_there_are_none(packages, tmp_path):
     tmp_path.joinpath("lib/site-packages/net-0.1.dist-info/RECORD").unlink()
 
     assert [*own_files([folder], str(tmp_path / "project"))] == []
+
+
+def test_of_a_record_that_cannot_be_read_neither(packages, tmp_path):
+    folder = packages(OWN["tox"])
+    tmp_path.joinpath("lib/site-packages/net-0.1.dist-info/RECORD").write_bytes(b"net/\xff.py,,")
+
+    assert [*own_files([folder], str(tmp_path / "project"))] == []

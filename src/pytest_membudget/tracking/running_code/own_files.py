@@ -42,5 +42,5 @@ def _recorded(metadata: str) -> list[str]:
     try:
         with open(os.path.join(metadata, "RECORD"), encoding="utf-8", newline="") as stream:
             return [row[0] for row in csv.reader(stream) if row]
-    except OSError:
+    except (OSError, ValueError, csv.Error):
         return []

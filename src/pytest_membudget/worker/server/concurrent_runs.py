@@ -67,23 +67,27 @@ class ConcurrentRuns:
         Raises ``SessionGone`` when the session has ended; no child is left then.
         """
         try:
-            while not self._is_over:
-                self._start_more(is_apart, lock)
-                self._wait()
-                self._finish(lock)
-                if not self._running:
-                    lock.release()
-                if self._has_work and time.monotonic() >= self._next_heartbeat:
-                    self._channel.post(Message(RUNNING).to_json())
-                    self._next_heartbeat = time.monotonic() + _HEARTBEAT
-            while self._channel.unwritten:
-                self._channel.write_some()
+            try:
+                self._serve(is_apart, lock)
+            finally:
+                for run in self._running:
+                    run.child.end()
+                    self._ended(run.task, False)
+            lock.release()  # before the last answers: the session may wait for who waits for it
+            self._channel.flush()
         except BrokenPipeError:
             raise SessionGone from None
-        finally:
-            for run in self._running:
-                run.child.end()
-                self._ended(run.task, False)
+
+    def _serve(self, is_apart: Callable[[Task], bool], lock: FolderLock) -> None:
+        while not self._is_over:
+            self._start_more(is_apart, lock)
+            self._wait()
+            self._finish(lock)
+            if not self._running:
+                lock.release()
+            if self._has_work and time.monotonic() >= self._next_heartbeat:
+                self._channel.post(Message(RUNNING).to_json())
+                self._next_heartbeat = time.monotonic() + _HEARTBEAT
 
     @property
     def _has_work(self) -> bool:
