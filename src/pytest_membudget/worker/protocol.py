@@ -8,9 +8,8 @@ then the worker says that it runs some. It ends when its pipe is closed.
 import json
 import os
 import select
-import selectors
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -116,6 +115,18 @@ class Message(JsonObject):
     """What the process of a rank had printed before its test began."""
 
 
+def ready(
+    reading: Iterable[int] = (), writing: Iterable[int] = (), timeout: float | None = None
+) -> set[int]:
+    """The descriptors that can be read, or written, as soon as there is one; none after ``timeout``."""
+    poll = select.poll()  # select.select refuses descriptors above 1,023
+    for descriptor in reading:
+        poll.register(descriptor, select.POLLIN)
+    for descriptor in writing:
+        poll.register(descriptor, select.POLLOUT)
+    return {descriptor for descriptor, _ in poll.poll(None if timeout is None else timeout * 1000)}
+
+
 class Channel:
     """Two pipe ends: one JSON object a line, either way."""
 
@@ -137,8 +148,9 @@ class Channel:
     def flush(self, *, reads: bool = False) -> None:
         """Write what was posted, as ``send`` does."""
         while self.unwritten:
-            if reads:
-                self._read_until_writable()
+            while reads and self.write_fd not in ready([self.read_fd], [self.write_fd]):
+                if not self._read_piece():
+                    raise BrokenPipeError
             self._write_piece()
 
     def post(self, message: Mapping[str, Any]) -> None:
@@ -147,10 +159,8 @@ class Channel:
 
     def write_some(self) -> None:
         """Write as much of it as does not block."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.write_fd, selectors.EVENT_WRITE)
-            while self.unwritten and selector.select(0):
-                self._write_piece()
+        while self.unwritten and ready(writing=[self.write_fd], timeout=0):
+            self._write_piece()
 
     def _write_piece(self) -> None:
         """Write as much as a pipe that is writable takes without blocking."""
@@ -161,30 +171,19 @@ class Channel:
         deadline = None if timeout is None else time.monotonic() + timeout
         while b"\n" not in self._rest:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self._is_readable(left):
+            if not ready([self.read_fd], timeout=left):
                 raise TimeoutError
-            chunk = os.read(self.read_fd, _CHUNK_BYTES)
-            if not chunk:
+            if not self._read_piece():
                 return None
-            self._rest += chunk
         line, _, self._rest = self._rest.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def _is_readable(self, timeout: float | None) -> bool:
-        with selectors.DefaultSelector() as selector:  # select.select refuses descriptors above 1,023
-            selector.register(self.read_fd, selectors.EVENT_READ)
-            return bool(selector.select(timeout))
-
-    def _read_until_writable(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.write_fd, selectors.EVENT_WRITE)
-            selector.register(self.read_fd, selectors.EVENT_READ)
-            while self.write_fd not in [key.fd for key, _ in selector.select()]:
-                chunk = os.read(self.read_fd, _CHUNK_BYTES)
-                if not chunk:
-                    raise BrokenPipeError
-                self._rest += chunk
+    def _read_piece(self) -> bool:
+        """Read what has arrived; whether that is not the end of the stream."""
+        chunk = os.read(self.read_fd, _CHUNK_BYTES)
+        self._rest += chunk
+        return bool(chunk)
 
     def close(self) -> None:
         """Close both ends."""

@@ -8,7 +8,6 @@ the session starts that worker without it.
 import importlib
 import json
 import os
-import selectors
 import shutil
 import socket
 import sys
@@ -22,7 +21,7 @@ from ..devices.stand_in.environment import CARDS_VARIABLE, INDUCTOR_VARIABLE
 from .__main__ import Prepared, prepare
 from .__main__ import main as main_of_worker
 from .processes import leave
-from .protocol import Channel, CopyRequest, Start
+from .protocol import Channel, CopyRequest, Start, ready
 from .server.child_process import fork
 from .server.session_options import leave_out_of_garbage
 
@@ -59,10 +58,7 @@ def main(read_fd: int, write_fd: int) -> None:
 
 def _is_asked(session: Channel, listener: socket.socket) -> bool:
     """Wait until somebody comes to the ``listener``; whether that was before the session has ended."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(session.read_fd, selectors.EVENT_READ)
-        selector.register(listener, selectors.EVENT_READ)
-        return session.read_fd not in [key.fd for key, _ in selector.select()]
+    return session.read_fd not in ready([session.read_fd, listener.fileno()])
 
 
 class _Template:

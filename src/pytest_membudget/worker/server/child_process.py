@@ -4,7 +4,6 @@ import contextlib
 import faulthandler
 import fcntl
 import os
-import selectors
 import signal
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from typing import Any, NoReturn
 from ...json_object import Misfit
 from ...results.answer import FAILED, Answer, failed
 from ..processes import end_text, end_with_parent, flush_output, leave
-from ..protocol import Channel
+from ..protocol import Channel, ready
 from ..time_limit import Watch
 from .stack_dump import dump_stack_on_signal, hang_text, is_internal, stacks_of
 
@@ -97,10 +96,8 @@ def run_in_child(body: Callable[[], Answer], timeout: float) -> Answer:
     """What ``body`` returns, or an answer with the reason if it crashed, exited or hung."""
     child = Child(body, timeout)
     try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(child.fd, selectors.EVENT_READ)
-            while (answer := child.look()) is None:
-                selector.select(INTERVAL)
+        while (answer := child.look()) is None:
+            ready([child.fd], timeout=INTERVAL)
         return answer
     finally:
         child.end()

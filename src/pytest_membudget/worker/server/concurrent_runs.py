@@ -5,7 +5,6 @@ because of the others (a port, a file, the processor): it runs again alone, and 
 """
 
 import resource
-import selectors
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 from ...hardware.host_capacity import free_bytes
 from ...results.answer import Answer
-from ..protocol import RESULT, RUNNING, Channel, Message, Task
+from ..protocol import RESULT, RUNNING, Channel, Message, Task, ready
 from .child_process import INTERVAL, Child, SessionGone
 from .made_files import FolderLock
 
@@ -134,16 +133,12 @@ class ConcurrentRuns:
 
         Meanwhile write what the session reads: it may first wait for another process, and that for a lock.
         """
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._channel.read_fd, selectors.EVENT_READ)
-            if self._channel.unwritten:
-                selector.register(self._channel.write_fd, selectors.EVENT_WRITE)
-            for run in self._running:
-                selector.register(run.child.fd, selectors.EVENT_READ)
-            ready = {key.fd for key, _ in selector.select(INTERVAL if self._has_work else None)}
-        if self._channel.write_fd in ready:
+        reading = [self._channel.read_fd, *(run.child.fd for run in self._running)]
+        writing = [self._channel.write_fd] if self._channel.unwritten else []
+        found = ready(reading, writing, INTERVAL if self._has_work else None)
+        if self._channel.write_fd in found:
             self._channel.write_some()
-        if self._channel.read_fd in ready:
+        if self._channel.read_fd in found:
             self._receive()
 
     def _receive(self) -> None:
