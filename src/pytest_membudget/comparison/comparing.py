@@ -62,11 +62,11 @@ class Comparing:
             if not self._exchange.folder.is_dir():  # a worker on another machine does not see the folder
                 return
             roots = import_roots(sys.modules, str(self.source.top))
-            self._exchange.write_head(Head(list(selected), list(collected), roots))
+            self._exchange.write(Head(list(selected), list(collected), roots))
 
     def begin(self, files: Sequence[str] | None) -> None:
         """Start the base's run of ``files``, None for all; nothing in processes that do not own it."""
-        head = self._exchange.head() if self._exchange is not None else None
+        head = self._exchange.read(Head) if self._exchange is not None else None
         if self._run is not None and head is not None:
             self._tests = len(head.selected)
             self._run.begin(replace(head, files=files))

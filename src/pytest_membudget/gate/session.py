@@ -221,7 +221,7 @@ class BudgetSession:
 
     def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""
-        planned, bodies = self.results.planned(), self._estimators.bodies
+        planned, bodies = [*self.results.planned], self._estimators.bodies
         troubles = (bodies.trouble, bodies.not_cached, bodies.uncollected)
         return End(planned, collected, unmatched, *troubles, self._unmarked)
 

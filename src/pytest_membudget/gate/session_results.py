@@ -16,7 +16,8 @@ class SessionResults:
 
     def __init__(self) -> None:
         self._results: dict[str, TestResult] = {}
-        self._planned: dict[str, None] = {}
+        #: node ids of the tests with budgets that were to run
+        self.planned: dict[str, None] = {}
         self._settled: set[str] = set()
         #: failures that were not reported as such, by node id
         self._turned: dict[str, str] = {}
@@ -25,7 +26,7 @@ class SessionResults:
 
     def plan(self, nodeids: Iterable[str]) -> None:
         """Record tests with budgets that will run."""
-        self._planned.update(dict.fromkeys(nodeids))
+        self.planned.update(dict.fromkeys(nodeids))
 
     def estimated(self, result: TestResult) -> None:
         """Record the estimate of a test that has not passed or failed yet."""
@@ -48,7 +49,7 @@ class SessionResults:
         Tests that take no GPU memory, and have no mark, are counted only.
         """
         known = {nodeid: one for nodeid, one in self._results.items() if one.verdict != NO_MEMORY}
-        return [known[nodeid] for nodeid in {**self._planned, **known} if nodeid in known]
+        return [known[nodeid] for nodeid in {**self.planned, **known} if nodeid in known]
 
     def file_skipped(self, result: TestResult) -> None:
         """Record a file with budgets that skips itself on import; ``result`` says whether that fails."""
@@ -103,10 +104,6 @@ class SessionResults:
         """Node ids of selected tests that take no GPU memory."""
         return [nodeid for nodeid, result in self._results.items() if result.verdict == NO_MEMORY]
 
-    def planned(self) -> list[str]:
-        """Node ids of the tests with budgets that were to run."""
-        return list(self._planned)
-
     def not_run(self) -> list[str]:
         """Node ids of the tests that were to run and have neither passed, failed nor been skipped."""
-        return [nodeid for nodeid in self._planned if nodeid not in self._settled]
+        return [nodeid for nodeid in self.planned if nodeid not in self._settled]

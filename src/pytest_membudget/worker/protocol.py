@@ -115,9 +115,7 @@ class Message(JsonObject):
     """What the process of a rank had printed before its test began."""
 
 
-def ready(
-    reading: Iterable[int] = (), writing: Iterable[int] = (), timeout: float | None = None
-) -> set[int]:
+def ready(reading: Iterable[int] = (), writing: Iterable[int] = (), timeout: float | None = None) -> set[int]:
     """The descriptors that can be read, or written, as soon as there is one; none after ``timeout``."""
     poll = select.poll()  # select.select refuses descriptors above 1,023
     for descriptor in reading:

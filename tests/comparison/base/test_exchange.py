@@ -19,13 +19,13 @@ def exchange(tmp_path):
 
 
 def test_what_is_written_is_read(exchange):
-    assert exchange.head() is None
-    exchange.write_head(Head(["a"], ["a", "b"], []))
-    assert exchange.head() == Head(["a"], ["a", "b"], [])
+    assert exchange.read(Head) is None
+    exchange.write(Head(["a"], ["a", "b"], []))
+    assert exchange.read(Head) == Head(["a"], ["a", "b"], [])
 
 
 def test_a_result_ends_the_waiting(exchange):
-    exchange.write_base(Base(trouble="why"))
+    exchange.write(Base(trouble="why"))
     assert exchange.wait(0) == Base(trouble="why")
 
 

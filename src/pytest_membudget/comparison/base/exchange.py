@@ -21,7 +21,7 @@ from ...results.comparison import VersionChange, Versions
 from ...results.test_result import TestResult
 
 _OWN: Final = "pytest-membudget"
-_HEAD, _BASE, _OUTPUT = "head.json", "base.json", "output"
+_OUTPUT: Final = "output"
 #: Bytes of the output that ``complaint`` reads.
 _OUTPUT_BYTES = 100_000
 #: How pytest begins the lines on why a session cannot start.
@@ -135,21 +135,18 @@ class Exchange:
 
     folder: Path
 
-    def write_head(self, head: Head) -> None:
-        """Write what the head's session runs; every xdist worker writes the same."""
-        write_json(self.folder / _HEAD, head.to_json())
+    def write(self, value: Head | Base) -> None:
+        """Write what the head's session runs, every xdist worker the same; or the base's results."""
+        write_json(self._path(type(value)), value.to_json())
 
-    def head(self) -> Head | None:
-        """What ``write_head`` wrote; None if there is none yet."""
-        return self._read(_HEAD, Head)
+    def read(self, kind: type[T]) -> T | None:
+        """The ``Head`` or ``Base`` that was written; None if there is none yet."""
+        with suppress(FileNotFoundError):
+            return kind.from_json(json.loads(self._path(kind).read_text(encoding="utf-8")))
+        return None
 
-    def write_base(self, base: Base) -> None:
-        """Write the base's results, or why there are none."""
-        write_json(self.folder / _BASE, base.to_json())
-
-    def base(self) -> Base | None:
-        """What ``write_base`` wrote; None if there is none yet."""
-        return self._read(_BASE, Base)
+    def _path(self, kind: type[JsonObject]) -> Path:
+        return self.folder / f"{kind.__name__}.json"
 
     def output(self) -> IO[bytes]:
         """A new file for the output of the base's run."""
@@ -165,14 +162,9 @@ class Exchange:
     def wait(self, seconds: float) -> Base | None:
         """The base; None if it takes more than ``seconds``, or the folder is not there: the session ended."""
         deadline = time.monotonic() + seconds
-        while (base := self.base()) is None and self.folder.is_dir() and time.monotonic() < deadline:
+        while (base := self.read(Base)) is None and self.folder.is_dir() and time.monotonic() < deadline:
             time.sleep(_INTERVAL)
         return base
-
-    def _read(self, name: str, kind: type[T]) -> T | None:
-        with suppress(FileNotFoundError):
-            return kind.from_json(json.loads((self.folder / name).read_text(encoding="utf-8")))
-        return None
 
 
 def complaint_in(output: str) -> str:

@@ -104,7 +104,7 @@ class BasePlugin:
         results = {result.nodeid: result for result in gate.session.results.in_order()}
         trouble = foreign_text(self._exchange.folder)
         own = Base(results, own_facts(), errors=self._errors, removed=tuple(self._removed))
-        self._exchange.write_base(Base(trouble=trouble) if trouble else own)
+        self._exchange.write(Base(trouble=trouble) if trouble else own)
         threading.Event().wait()
         return True
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...worker.processes import start_process
 from ...worker.protocol import Channel
-from .exchange import Exchange, Head, base_without_figures
+from .exchange import Base, Exchange, Head, base_without_figures
 from .git import remove_worktree, worktree_in
 from .invocation import Invocation
 from .sources import BaseSource, Start
@@ -44,7 +44,7 @@ class BaseRun:
             start = self._source.prepare(self.folder, self._invocation, head)
             self._start(start)
         except OSError as error:
-            self.exchange.write_base(base_without_figures(str(error)))
+            self.exchange.write(base_without_figures(str(error)))
             return
         self.notes += start.notes
 
@@ -78,5 +78,5 @@ class BaseRun:
     def _report_end(self, pid: int) -> None:
         """Write why there is no result if the process ends without one: workers of pytest-xdist wait too."""
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        if self.exchange.base() is None:
-            self.exchange.write_base(base_without_figures(self.exchange.complaint()))
+        if self.exchange.read(Base) is None:
+            self.exchange.write(base_without_figures(self.exchange.complaint()))

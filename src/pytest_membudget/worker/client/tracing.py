@@ -155,10 +155,7 @@ class TracingEstimator(Estimator):
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
     def ask_once(rank: int, received: str) -> Answer:
-        try:
-            return workers.ask(request.of_rank(rank, budget.gpus, received))
-        except WorkerFailure as error:
-            return failed(str(error))
+        return workers.ask_alone(request.of_rank(rank, budget.gpus, received))
 
     #: variants of which a rank had to run in full: of the next ranks their figures alone are not asked for
     in_full: set[int] = set()

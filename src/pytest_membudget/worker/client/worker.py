@@ -41,9 +41,10 @@ class Worker:
         self._numbers = itertools.count(1)
         with ExitStack() as made:
             self._output = made.enter_context(tempfile.TemporaryFile())
-            self._scratch = tempfile.mkdtemp(prefix="membudget-")
-            made.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-            self._started_with = started_with(order, self._scratch)
+            #: the folder of its temporary files
+            self.scratch = tempfile.mkdtemp(prefix="membudget-")
+            made.callback(shutil.rmtree, self.scratch, ignore_errors=True)
+            self._started_with = started_with(order, self.scratch)
             self._asked = self._ask() if order.template else None
             self._made = made.pop_all()  # until ``close``
         if self._asked is not None:
@@ -53,7 +54,7 @@ class Worker:
         seconds = self._order.timeout + _START_GRACE
         asked = Copy(self._order.template, self._output, *self._started_with, seconds)
         with suppress(BrokenPipeError):  # there will be none
-            asked.channel.send(self._order.start(self._scratch).to_json())
+            asked.channel.send(self._order.start(self.scratch).to_json())
         return asked
 
     def _start(self) -> None:
@@ -65,19 +66,14 @@ class Worker:
                 WORKER_MODULE, self._output, environment, import_path=path
             )
             with suppress(BrokenPipeError):  # messages that it sent before it ended are read below
-                self._channel.send(self._order.start(self._scratch).to_json())
+                self._channel.send(self._order.start(self.scratch).to_json())
         self._made.callback(end_process, self._process, self._channel)
-
-    @property
-    def scratch(self) -> str:
-        """The folder of its temporary files."""
-        return self._scratch
 
     def is_for(self, order: Order) -> bool:
         """Whether it is what would be started for ``order`` now."""
         own = replace(self._order, collected=order.collected, files=order.files)
         has_files = {*own.files} == {*self._order.files}
-        return has_files and own == order and started_with(order, self._scratch) == self._started_with
+        return has_files and own == order and started_with(order, self.scratch) == self._started_with
 
     def has_room(self) -> bool:
         """Whether it runs several tests and can be sent one more request now."""

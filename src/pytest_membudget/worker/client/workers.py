@@ -43,6 +43,8 @@ class Workers:
         """
         self._order = order if cache is None else replace(order, observes=True)
         self._cache = cache
+        #: how many requests run at the same time
+        self.at_once = order.processes
         self._start = start
         self._uncollected = {} if uncollected is None else uncollected
         #: how many answers were not from the cache
@@ -60,11 +62,6 @@ class Workers:
         self._importing: dict[tuple[object, ...], Workers] = {}
         #: requests that were pending when a worker was lost: each runs alone now
         self._suspects: set[Request] = set()
-
-    @property
-    def at_once(self) -> int:
-        """How many requests run at the same time."""
-        return self._order.processes
 
     def expect(self, requests: Sequence[Request], *, next_: bool = False) -> None:
         """Announce requests that ``ask`` will be called with: after those announced before, or ``next_``."""
