@@ -4,7 +4,7 @@ first.
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -63,21 +63,15 @@ def knobs_for(job: Job, limit_bytes: int, run_bytes: int | None = None) -> tuple
         return ()
     offset = (run_bytes or now) - now
 
-    def knob(name: str, cost: str, changed: Job) -> Knob | None:
-        peak_bytes = peak_bytes_of(changed)
-        if peak_bytes is None or peak_bytes >= now:
-            return None
-        return Knob(name, cost, peak_bytes + offset, peak_bytes + offset <= limit_bytes)
+    def knobs(changes: Iterable[Change]) -> Iterator[Knob]:
+        for name, cost, changed in changes:
+            peak_bytes = peak_bytes_of(changed)
+            if peak_bytes is not None and peak_bytes < now:
+                yield Knob(name, cost, peak_bytes + offset, peak_bytes + offset <= limit_bytes)
 
-    found = [
-        one
-        for one in (knob(*change) for make in (*_KEEPING, _adapter) for change in make(job))
-        if one is not None
-    ]
+    found = [*knobs(change for make in (*_KEEPING, _adapter) for change in make(job))]
     if not any(one.fits for one in found):
-        together = _together(job, limit_bytes - offset)
-        last = knob(*together) if together is not None else None
-        found += [last] if last is not None else []
+        found += knobs(_together(job, limit_bytes - offset))
     return tuple(found)
 
 
@@ -90,7 +84,8 @@ def largest_micro_batch(job: Job, limit_bytes: int) -> int:
     return bisect_right(range(1, _MOST_SEQUENCES + 1), limit_bytes, key=size)
 
 
-def _together(job: Job, limit_bytes: int) -> Change | None:
+def _together(job: Job, limit_bytes: int) -> Iterator[Change]:
+    """The changes up to the first with which it fits; none where it does not fit with all of them."""
     names: dict[Callable[[Job], Iterator[Change]], str] = {}  # of full and partial checkpointing the last
     changed, best = job, peak_bytes_of(job)
     for change in _KEEPING:
@@ -100,8 +95,8 @@ def _together(job: Job, limit_bytes: int) -> Change | None:
                 changed, best = candidate, peak_bytes
                 names[change] = name
         if best is not None and best <= limit_bytes:
-            return " + ".join(names.values()), _ALL, changed
-    return None
+            yield " + ".join(names.values()), _ALL, changed
+            return
 
 
 def _is_trained(job: Job) -> bool:

@@ -16,9 +16,8 @@ from ..components import (
 from ..scenarios.job import Job
 from .activations import Kept, element_type, kept_of, tokens_of
 from .decoder import Tensor, parameter_count
-from .generation import generated
+from .generation import WORKSPACE_BYTES, Components, Moment, generated
 from .model_states import TYPE_BYTES, States, gradient_type, states_of
-from .moments import WORKSPACE_BYTES, Components, Moment
 from .ranks import Rank, end_parts, layer_parts, parts_of
 from .sources import decoder_of
 
@@ -147,17 +146,11 @@ def _gathered_bytes(rank: Rank) -> float:
     if not _shares_parameters(rank):
         return found
     ends = size * sum(part.elements for part in end_parts(rank) if part.sharing > 1)
-    if _keeps_whole(rank):
+    # between the micro-batches of a pipeline (torch.distributed.pipelining, 2.13) nothing reshards or reduces
+    is_pipeline = rank.job.degrees.pipeline_parallel_degree > 1
+    if is_pipeline or not rank.job.data_parallel.reshards_after_forward:
         return found + ends + size * sum(part.elements for part in _shared_layers(rank))
     return found + ends + min(_GATHERED_LAYERS, sum(rank.layers.values())) * size * _layer_elements(rank)
-
-
-def _keeps_whole(rank: Rank) -> bool:
-    """Whether all parameters stay whole from forward to backward: as written, and between the micro-batches
-    of a pipeline (torch.distributed.pipelining, 2.13: neither reshards nor reduces before the last).
-    """
-    is_pipeline = rank.job.degrees.pipeline_parallel_degree > 1
-    return is_pipeline or not rank.job.data_parallel.reshards_after_forward
 
 
 def _shared_layers(rank: Rank) -> list[Tensor]:

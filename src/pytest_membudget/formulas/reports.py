@@ -5,8 +5,8 @@ from ..caveats import HOW, Caveat
 from ..hardware.gpus import find_gpu
 from ..memory_report import MemoryReport
 from ..scenarios.job import Job
+from .generation import Components
 from .margins import kinds_of, margin_of
-from .moments import Components
 from .peaks import RankFigure, figures_of
 
 #: What ``MemoryReport.kind`` says of arithmetic.

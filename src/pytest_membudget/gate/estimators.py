@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,13 +86,11 @@ class Estimators:
 
     def estimate(self, test: MarkedTest) -> TestResult:
         """The result of ``test``."""
-        return (self.bodies if test.has_body else self._formulas).estimate(test)
-
-    @cached_property
-    def _formulas(self) -> Estimator:
+        if test.has_body:
+            return self.bodies.estimate(test)
         from ..scenarios.estimating import AnalyticEstimator
 
-        return AnalyticEstimator()
+        return AnalyticEstimator().estimate(test)
 
 
 def choose_estimators(

@@ -26,11 +26,7 @@ def markdown_code(text: str) -> str:
 
 def html_code(text: str) -> str:
     """``text`` as inline code inside HTML, where Markdown's backticks have no meaning."""
-    return f"<code>{_MARKDOWN.sub(_reference, ' '.join(text.split()))}</code>"
-
-
-def _reference(match: re.Match[str]) -> str:
-    return f"&#{ord(match[0])};"
+    return f"<code>{_MARKDOWN.sub(lambda char: f'&#{ord(char[0])};', ' '.join(text.split()))}</code>"
 
 
 def markdown_block(text: str) -> str:
