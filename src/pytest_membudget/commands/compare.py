@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..comparison.base.exchange import Base, base_of_document
+from ..comparison.base.git import is_commit
 from ..errors import UsageMistake
-from ..git_command import run_git
 from ..reporting.document import read_document
 from ..reporting.terminal.console import changed_lines
 from ..reporting.terminal.fitting import terminal_width
@@ -50,9 +50,6 @@ def _write_instead(path: Path) -> str:
     report = path / "report.json"
     if report.is_file():
         return f"write {report}"
-    if (
-        run_git(Path(), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{path}^{{commit}}").code
-        == 0
-    ):
+    if is_commit(Path(), str(path)):
         return f"it names a commit, which is run: write pytest --membudget --membudget-compare={path}"
     return "write a report.json, of pytest --membudget --membudget-report=DIR"

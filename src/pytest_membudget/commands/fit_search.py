@@ -103,9 +103,7 @@ def next_values(tried: Mapping[int, Tried], step: int, most: int) -> list[int]:
 def conclusion(tried: Mapping[int, Tried]) -> Conclusion:
     """The result of the values tried."""
     fitting = [value for value, one in tried.items() if one.outcome == FITS]
-    largest = max(fitting, default=None)
-    beyond = sorted(value for value in tried if largest is None or value > largest)
-    gaps = sorted(
-        value for value in tried if largest is not None and value < largest and value not in fitting
-    )
-    return Conclusion(largest, tried[beyond[0]] if beyond else None, tuple(gaps))
+    largest = max(fitting, default=0)
+    beyond = min((value for value in tried if value > largest), default=0)
+    gaps = sorted(value for value in tried if value < largest and value not in fitting)
+    return Conclusion(largest or None, tried.get(beyond), tuple(gaps))

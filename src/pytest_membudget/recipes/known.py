@@ -191,30 +191,23 @@ def _of_the_optimizer(optimizer: Optimizer) -> Iterator[tuple[str, str]]:
     if optimizer.momentum and optimizer.name not in ("sgd", "rmsprop"):
         yield "optimizer", f"momentum is of sgd and rmsprop, and this is {optimizer.name}"
     if optimizer.in_backward and optimizer.clips_gradients:
-        yield (
-            "optimizer",
-            "in_backward frees each gradient at once, and clips_gradients needs all; leave one out",
-        )
+        what = "in_backward frees each gradient at once, and clips_gradients needs all; leave one out"
+        yield "optimizer", what
 
 
 def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
     degrees, kind = job.degrees, job.data_parallel.kind
     if kind in ("zero2", "zero3"):
         yield "data_parallel", f"torch has no {kind}; write fsdp2, or implementation: formulas"
-    if kind in ("ddp", "zero1") and (
-        degrees.tensor_parallel_degree > 1 or degrees.context_parallel_degree > 1
-    ):
+    is_whole = kind in ("ddp", "zero1")
+    if is_whole and (degrees.tensor_parallel_degree > 1 or degrees.context_parallel_degree > 1):
         yield "data_parallel", f"{kind} is for whole models here; write fsdp2 with the other degrees"
-    if kind in ("ddp", "zero1") and degrees.data_parallel_shard_degree > 1:
-        yield (
-            "data_parallel_shard_degree",
-            f"{kind} shards no parameters; write data_parallel_replicate_degree",
-        )
+    if is_whole and degrees.data_parallel_shard_degree > 1:
+        what = f"{kind} shards no parameters; write data_parallel_replicate_degree"
+        yield "data_parallel_shard_degree", what
     if degrees.sequence_parallel and degrees.tensor_parallel_degree == 1:
-        yield (
-            "sequence_parallel",
-            "there is no tensor_parallel_degree that it is with; write one, or leave it out",
-        )
+        what = "there is no tensor_parallel_degree that it is with; write one, or leave it out"
+        yield "sequence_parallel", what
 
 
 def _of_the_stages(job: Job) -> Iterator[tuple[str, str]]:
@@ -227,11 +220,9 @@ def _of_the_stages(job: Job) -> Iterator[tuple[str, str]]:
         "offload": job.offload,
         "optimizer": job.optimizer.in_backward,
     }
-    yield from (
-        (name, "no stage of a pipeline is run with it; leave one of the two out")
-        for name, is_there in alone.items()
-        if is_there and job.degrees.pipeline_parallel_degree * job.degrees.virtual_stages > 1
-    )
+    is_pipeline = job.degrees.pipeline_parallel_degree * job.degrees.virtual_stages > 1
+    for name in (name for name, is_there in alone.items() if is_there and is_pipeline):
+        yield name, "no stage of a pipeline is run with it; leave one of the two out"
 
 
 def _of_the_step(job: Job) -> Iterator[tuple[str, str]]:

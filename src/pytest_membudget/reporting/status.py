@@ -76,13 +76,11 @@ class ReportedTest:
     @property
     def has_changed(self) -> bool:
         """Whether it is new, or takes more or less than at the base, or cannot be compared."""
-        result = self.result
-        if result.status is None:
+        result, comparison = self.result, self.result.comparison
+        if comparison is None:
             return result.excused_until is not None
-        is_new = (
-            result.verdict == OVER and result.comparison is not None and result.comparison.allowed is None
-        )
-        return bool(result.growth_bytes) or result.status != UNCHANGED or is_new
+        is_new = result.verdict == OVER and comparison.allowed is None
+        return bool(comparison.growth_bytes) or comparison.status != UNCHANGED or is_new
 
     @property
     def is_listed(self) -> bool:

@@ -146,10 +146,8 @@ class TestResult(JsonObject):
     @property
     def excused_until(self) -> str | None:
         """The last day on which its entry in the lock file lets it take more; None where it needs none."""
-        lock = self.lock
-        return (
-            lock.base.until if lock is not None and lock.allowed and lock.base and self._takes_more else None
-        )
+        entry = self.lock.base if self.lock is not None and self.lock.allowed else None
+        return entry.until if entry is not None and self._takes_more else None
 
     @property
     def fails(self) -> bool:

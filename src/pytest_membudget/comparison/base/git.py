@@ -54,6 +54,12 @@ def checkout_of(folder: Path) -> Path | None:
     return Path(top.text) if not top.code and top.text else None
 
 
+def is_commit(folder: Path, ref: str) -> bool:
+    """Whether ``ref`` names a commit of the repository that ``folder`` is in."""
+    asked = ("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    return not ref.startswith("-") and not run_git(folder, *asked).code
+
+
 def history_between(folder: Path, good: str, bad: str) -> list[tuple[str, str]]:
     """``good`` and the commits after it up to ``bad``, by first parents: each with its subject.
 
@@ -109,12 +115,9 @@ def submodules_in(path: Path) -> list[str]:
 
 def _check(place: str, root: Path, ref: str) -> None:
     """Raise ``UsageMistake`` with what to do if ``root`` has no commit ``ref``."""
-    known = f"{place}: there is no commit {ref!r} in {root}"
-    if (
-        not ref.startswith("-")
-        and not run_git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code
-    ):
+    if is_commit(root, ref):
         return
+    known = f"{place}: there is no commit {ref!r} in {root}"
     if _is_shallow(root):
         raise UsageMistake(f"{known}, a shallow clone; {_DEEPER}")
     raise UsageMistake(f"{known}; fetch it first, as in: git fetch origin {ref.removeprefix('origin/')}")

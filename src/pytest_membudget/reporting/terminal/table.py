@@ -44,10 +44,7 @@ def table_lines(
     ``not_run``: node ids of tests that have an estimate, and did not run. ``shows_all``: however many there
     are.
     """
-    notes = {
-        **dict.fromkeys(not_run, "not run"),
-        **{row.nodeid: "expected" for row in rows if row.expected},
-    }
+    notes = dict.fromkeys(not_run, "not run") | {row.nodeid: "expected" for row in rows if row.expected}
     ordered = sorted(rows, key=lambda row: _attention(row, notes))
     listed = ordered
     if len(rows) > MOST_ROWS and not shows_all:

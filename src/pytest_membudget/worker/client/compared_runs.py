@@ -16,6 +16,7 @@ from ...caveats import (
     HELD_DEPENDS,
     HOST_DEPENDS,
     METRIC_DEPENDS,
+    MISSING,
     READ,
     SIZE_READ,
     WORST_CASE,
@@ -23,6 +24,7 @@ from ...caveats import (
     Caveat,
 )
 from ...components import METRICS
+from ...memory_report import MemoryReport
 from ...results.answer import (
     BOUNDS,
     BUCKETS,
@@ -44,7 +46,6 @@ from ...results.answer import (
     Answer,
 )
 from ...units import gib_text
-from .further_runs import not_counted
 
 #: Of these a second further run has another end.
 OF_TWO_ENDS = {NUMBERS, TRUTHS, CARD_DRAWS, BOUNDS, HOST_ENDS, CARD_MEMORY}
@@ -334,8 +335,11 @@ def range_text(sizes: Sequence[int]) -> str:
     if least == most:
         return f"{least}, and up to {apart:,} bytes more" if apart else least
     are_of_one_unit = least.split()[1] == most.split()[1]
-    return (
-        f"{least} to {most}"
-        if are_of_one_unit or apart > min(sizes)
-        else f"{least}, and up to {gib_text(apart)} more"
-    )
+    if are_of_one_unit or apart > min(sizes):
+        return f"{least} to {most}"
+    return f"{least}, and up to {gib_text(apart)} more"
+
+
+def not_counted(report: MemoryReport) -> tuple[Caveat, ...]:
+    """The caveats of ``report`` that name memory missing in it."""
+    return tuple(one for one in report.caveats if one.kind == MISSING)

@@ -220,10 +220,8 @@ class _Ranks:
             exchanges = Exchanges(self.latest)
             self._stuck |= {one for one in waiting if not self._has_grown(one)}
             ended = [one for one in waiting if exchanges.is_right(one) or one in self._stuck]
-            failing = {
-                one: self.latest[one].answer for one in ended if self.latest[one].answer.outcome != TRACED
-            }
-            if failing:
+            answers = {one: self.latest[one].answer for one in ended}
+            if failing := {one: answer for one, answer in answers.items() if answer.outcome != TRACED}:
                 self.answers |= failing
                 return False
         return True
