@@ -1,9 +1,9 @@
 """The estimator that runs tests on CUDA cards that are not there."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from ...budgets.budget import Budget
@@ -14,13 +14,13 @@ from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
 from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport
-from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
+from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change, excess_of, savings_first, worth_trying
 from ...results.answer import Answer, Request, failed, read_answer
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
 from ..ranks.rank_answers import Asking, answer_of_ranks
+from . import trials
 from .order import Order, for_program, with_expandable_segments
-from .trials import Say, Trials
 from .variants import ask_with_variants, variants_of
 from .worker import Worker
 from .workers import Workers
@@ -53,7 +53,7 @@ class TracingEstimator(Estimator):
         self._caches: list[EstimateCache] = []
         #: node ids of tests that only workers have collected, by file
         self._uncollected: dict[str, list[str]] = {}
-        self._trials = Trials(order.timeout)
+        self._seconds_for_trials = order.timeout
         #: keys of the tests that ran out of their card's memory
         self._out_of_memory: set[str] = set()
 
@@ -82,15 +82,30 @@ class TracingEstimator(Estimator):
             self._out_of_memory.add(test.key)
         return replace(read_answer(test, answer, _snapshot_of(test)), cached=workers.asked == asked)
 
-    def advise(self, test: MarkedTest, estimate: MemoryReport, say: Say) -> Advice | None:
+    def advise(self, test: MarkedTest, estimate: MemoryReport, say: trials.Say) -> Advice | None:
         """Try changes that may reduce the memory of ``test``; None for tests on several GPUs."""
         budget = test.budget
         if budget is None or budget.gpus > 1:
             return None
-        report = None if test.key in self._out_of_memory else estimate
-        request = self._request(test, budget)
-        workers_for = partial(self._workers_for, test, budget)
-        return self._trials.advice(workers_for, test, request, report, say)
+        began, ran_out = time.monotonic(), test.key in self._out_of_memory
+        request, report = replace(self._request(test, budget), snapshot=None), estimate
+        if ran_out:  # the test and its trials are then run on a card without a limit
+            request = replace(request, limited=False)
+            again, _ = trials.run(self._workers_for(test, budget), request)
+            if again is None:
+                return None
+            report = again
+        excess = excess_of(budget, report, ran_out=ran_out)
+        if excess is None:
+            return None
+        asked = [
+            (one, self._workers_for(test, budget, one), replace(request, change=one.name))
+            for one in worth_trying(excess, test.fixtures)
+        ]
+        found, untried = trials.tried(asked, excess, say, self._seconds_for_trials)
+        self._seconds_for_trials -= time.monotonic() - began
+        listed = savings_first(found, excess.bytes, excess.excess_bytes)
+        return Advice(excess.bytes, excess.limit_bytes, {**listed, **dict.fromkeys(untried)})
 
     def record(self, test: MarkedTest, folder: Path) -> tuple[str | None, str]:
         """Run ``test`` again, and leave its snapshot in ``folder``'s ``snapshots``."""
