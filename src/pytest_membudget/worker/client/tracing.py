@@ -50,9 +50,6 @@ class TracingEstimator(Estimator):
         self._snapshots = snapshots
         self._start = start
         self._workers: dict[tuple[object, ...], Workers] = {}
-        self._caches: list[EstimateCache] = []
-        #: node ids of tests that only workers have collected, by file
-        self._uncollected: dict[str, list[str]] = {}
         self._seconds_for_trials = order.timeout
         #: keys of the tests that ran out of their card's memory
         self._out_of_memory: set[str] = set()
@@ -121,12 +118,12 @@ class TracingEstimator(Estimator):
     @property
     def trouble(self) -> str:
         """Why estimates could not be cached; empty if they could."""
-        return next((cache.trouble for cache in self._caches if cache.trouble), "")
+        return next((cache.trouble for cache in self._caches() if cache.trouble), "")
 
     @property
     def not_cached(self) -> dict[str, str]:
         """Why single estimates cannot be cached, by node id."""
-        return {test: why for cache in self._caches for test, why in cache.not_cached.items()}
+        return {test: why for cache in self._caches() for test, why in cache.not_cached.items()}
 
     def collect(self, files: Sequence[str]) -> None:
         """Collect ``files`` in a worker."""
@@ -135,15 +132,18 @@ class TracingEstimator(Estimator):
     @property
     def uncollected(self) -> list[str]:
         """Node ids of tests with budgets that only workers have collected."""
-        return sorted(nodeid for nodeids in self._uncollected.values() for nodeid in nodeids)
+        files = (nodeids for workers in self._workers.values() for nodeids in workers.uncollected.values())
+        return sorted({nodeid for nodeids in files for nodeid in nodeids})
 
     def close(self) -> None:
         """End the workers."""
         for workers in self._workers.values():
             workers.close()
-        self._workers.clear()
-        for cache in self._caches:
+        for cache in self._caches():
             cache.close()
+
+    def _caches(self) -> list[EstimateCache]:
+        return [workers.cache for workers in self._workers.values() if workers.cache is not None]
 
     def _request(self, test: MarkedTest, budget: Budget, folder: Path | None = None) -> Request:
         folder = folder or self._snapshots
@@ -159,9 +159,7 @@ class TracingEstimator(Estimator):
     def _workers_of(self, order: Order) -> Workers:
         key = (order.gpu, order.cards, order.environment)
         if key not in self._workers:
-            cache = self._cache_for(order)
-            self._caches += [cache] if cache is not None else []
-            self._workers[key] = Workers(order, cache, self._start, self._uncollected)
+            self._workers[key] = Workers(order, self._cache_for(order), self._start)
         return self._workers[key]
 
     def _order_for(self, gpu: str | None, cards: int) -> Order:

@@ -35,18 +35,15 @@ class Workers:
         order: Order,
         cache: EstimateCache | None = None,
         start: Callable[[Order], Worker] = Worker,
-        uncollected: dict[str, list[str]] | None = None,
     ) -> None:
-        """``cache``: answers of earlier sessions. ``start``: starts a worker.
-
-        ``uncollected``: receives the node ids of tests that only workers have collected, by file.
-        """
+        """``cache``: answers of earlier sessions. ``start``: starts a worker."""
         self._order = order if cache is None else replace(order, observes=True)
-        self._cache = cache
+        self.cache = cache
         #: how many requests run at the same time
         self.at_once = order.processes
         self._start = start
-        self._uncollected = {} if uncollected is None else uncollected
+        #: node ids of tests that only workers have collected, by file
+        self.uncollected: dict[str, list[str]] = {}
         #: how many answers were not from the cache
         self.asked = 0
         self._worker: Worker | None = None
@@ -115,8 +112,8 @@ class Workers:
             answer = self._ask_worker(request)
         # with a worker for each file, what depends on other files cannot be cached
         # not cached: the next session must also report tests that only workers collect
-        if self._cache is not None and not self._by_file and request.file not in self._uncollected:
-            self._cache.keep(request, answer)
+        if self.cache is not None and not self._by_file and request.file not in self.uncollected:
+            self.cache.keep(request, answer)
         return answer
 
     def ask_alone(self, request: Request) -> Answer:
@@ -209,7 +206,7 @@ class Workers:
                 self.expect(variants_of(answered, answer)[:1], next_=True)
 
     def _found(self, request: Request) -> Answer | None:
-        return self._cache.find(request) if self._cache is not None else None
+        return self.cache.find(request) if self.cache is not None else None
 
     def _following(self, request: Request) -> Request | None:
         """The expected requests after ``request`` to the same worker that have no answer yet."""
@@ -239,7 +236,7 @@ class Workers:
         for file, collected in self._order.collected.items():
             own = [nodeid for key, nodeid in marked.get(file, {}).items() if key not in collected]
             if own:
-                self._uncollected[file] = own
+                self.uncollected[file] = own
 
     def _ready(self, order: Order) -> Worker:
         worker = self._start(order)
