@@ -21,7 +21,8 @@ from pytest_membudget.caveats import (
 )
 from pytest_membudget.components import METRICS
 from pytest_membudget.memory_report import HeldMemory, MemoryReport
-from pytest_membudget.results.answer import (
+from pytest_membudget.results.answer import Answer, Request
+from pytest_membudget.results.varied import (
     ALL_TRUTHS,
     BOUNDS,
     BUCKETS,
@@ -34,8 +35,6 @@ from pytest_membudget.results.answer import (
     NOWHERE,
     TURNED,
     WAITING,
-    Answer,
-    Request,
 )
 from pytest_membudget.worker.client.variants import ask_with_variants
 

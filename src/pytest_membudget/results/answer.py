@@ -23,46 +23,6 @@ from .test_result import TestResult
 TRACED: Final = "traced"
 """The test has run to its end."""
 FAILED: Final = "error"
-#: Why a test may have another figure; in addition, what the host has drawn or got.
-UNKNOWN_DATA: Final = "data"
-NUMBERS: Final = "numbers"
-LOOPS: Final = "numbers at one line, one after the other"
-TRUTHS: Final = "several truths"
-CARD_DRAWS: Final = "draws of the card that have two other answers"
-BOUNDS: Final = "sizes at their largest"
-WAITING: Final = "a loop that may wait for larger sizes than the least"
-ENDLESS: Final = "a loop that waits for larger sizes than the least, and was ended at a bound"
-DRAWS: Final = "random numbers that the host draws"
-HOST_ENDS: Final = "single numbers that the host draws"
-STREAMS: Final = "memory that another stream uses is free only when that is known to be done"
-GARBAGE: Final = "reference cycles hold tensors until Python collects garbage, sooner or later"
-PEERS: Final = "whether cards reach each other's memory (cudaDeviceCanAccessPeer)"
-BLOCKS: Final = "how many blocks of a kernel that is compiled at run time a multiprocessor takes"
-CARD_MEMORY: Final = "the memory of a card that no mark names"
-IMPORTS: Final = "what files are answered while they are imported"
-CHOICES: Final = "which options rows choose, where none chooses some of them"
-FINITE: Final = "whether what was checked is finite"
-BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
-#: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, masks select nothing, and every
-#: other truth is turned.
-ODD_NUMBERS: Final = 3
-#: The same: as 0, but the watchdog lets go of them a step later.
-LATE_WATCHDOG: Final = 4
-#: As 0, but Python collects garbage only where the test asks for it; so in all but 0.
-NO_COLLECTION: Final = 5
-#: As 0, but the host draws other random numbers, of which single ones are at their lower end, or the upper.
-OTHER_SEEDS: Final = 6
-UPPER_DRAWS: Final = 7
-#: As 0, but all rows choose the first options, and none chooses another.
-FIRST_OPTIONS: Final = 8
-#: As 0, but numbers fall, at each line from one read to the next, by enough for an improvement.
-FALLING: Final = 9
-#: Of ``Request.steady``: all lines; all truths, so that numbers alone are others; none, where variant 2 turns
-#: all truths, as 1 does; and how a line begins whose truths are turned in each: a run raises by them.
-EVERYWHERE: Final = "*"
-ALL_TRUTHS: Final = "truths"
-NOWHERE: Final = "-"
-TURNED: Final = "not "
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +49,9 @@ class Request(JsonObject):
     change: str | None = None
     """The name of a change that is tried."""
     variant: int = 0
-    """How what nobody knows is answered: 0 as is plausible, 1, 2 and these otherwise."""
+    """How what nobody knows is answered: 0 as is plausible, 1, 2 and those of ``varied`` otherwise."""
     steady: tuple[str, ...] = ()
-    """Where it is answered as is plausible all the same: lines, as ``file:line``, or what is said above."""
+    """Where it is answered as is plausible all the same: lines, as ``file:line``, or what ``varied`` has."""
     has_components: bool = False
     """Whether its budget limits components: what memory is for counts in each run."""
     figures_only: bool = False
@@ -193,7 +153,7 @@ class Answer(Exchange):
     failed_at: float | None = None
     """When a rank failed, comparable among the processes of a machine."""
     unknown: tuple[str, ...] = ()
-    """Why other variants may give another figure: the texts above, and what the host has drawn or got."""
+    """Why other variants may give another figure: texts of ``varied``, and what the host has drawn or got."""
     sizes: tuple[tuple[int, int], ...] = ()
     """Where numbers were read: sizes of allocations in bytes, with how many there were at once."""
     allocations: str = ""

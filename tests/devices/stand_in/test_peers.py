@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
-from pytest_membudget.results.answer import PEERS
+from pytest_membudget.results.varied import PEERS
 from pytest_membudget.units import MIB
 
 CARD = torch.device("cuda:0")

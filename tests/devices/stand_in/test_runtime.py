@@ -15,7 +15,7 @@ from allocations import not_modelled
 
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.devices.torch_parts import torch_release
-from pytest_membudget.results.answer import BLOCKS
+from pytest_membudget.results.varied import BLOCKS
 from pytest_membudget.units import MIB
 
 #: What NVRTC's own libraries answer, by CUDA's release.

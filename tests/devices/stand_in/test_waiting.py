@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
-from pytest_membudget.results.answer import STREAMS
+from pytest_membudget.results.varied import STREAMS
 from pytest_membudget.units import MIB
 
 WAITS = {

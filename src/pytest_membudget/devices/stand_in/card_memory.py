@@ -8,7 +8,7 @@ import torch
 
 from ...caveats import FREE_MEMORY, Caveat
 from ...hardware.gpus import Gpu
-from ...results.answer import CARD_MEMORY
+from ...results.varied import CARD_MEMORY
 from ...tracking.running_code.source import Place, SourceFinder
 from .values.variants import VARIANT
 

@@ -14,7 +14,8 @@ import torch
 from ...caveats import CONVOLUTION, HOW, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
-from ...results.answer import CARD_MEMORY, IMPORTS, NUMBERS, Exchange, OtherRanks
+from ...results.answer import Exchange, OtherRanks
+from ...results.varied import CARD_MEMORY, IMPORTS, NUMBERS
 from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..after_import import after_import

@@ -3,7 +3,7 @@
 import ctypes
 from typing import Final
 
-from ...results.answer import BLOCKS, PEERS, STREAMS
+from ...results.varied import BLOCKS, PEERS, STREAMS
 
 #: By ``enum unknown`` of ``native/unknown.h``.
 _UNKNOWN: Final = {1: STREAMS, 2: PEERS, 4: BLOCKS}

@@ -25,40 +25,16 @@ from ...caveats import (
 )
 from ...components import METRICS
 from ...memory_report import MemoryReport
-from ...results.answer import (
-    BOUNDS,
-    BUCKETS,
-    CARD_DRAWS,
-    CARD_MEMORY,
-    CHOICES,
-    DRAWS,
-    ENDLESS,
-    FAILED,
-    FINITE,
-    GARBAGE,
-    HOST_ENDS,
-    IMPORTS,
-    LOOPS,
-    NUMBERS,
-    TRUTHS,
-    UNKNOWN_DATA,
-    WAITING,
-    Answer,
-)
+from ...results import varied
+from ...results.answer import FAILED, Answer
 from ...units import gib_text
 
-#: Of these a second further run has another end.
-OF_TWO_ENDS = {NUMBERS, TRUTHS, CARD_DRAWS, BOUNDS, HOST_ENDS, CARD_MEMORY}
 #: How the names of parts of it begin.
 _OF_HOST = "host memory"
 _HELD = "what is held when the body ends is"
 _COMPONENT = "the part of"
 #: Of parts that count only where the budget limits them: what says so, by how their names begin.
 _LIMITED = {_OF_HOST: HOST_DEPENDS, _HELD: HELD_DEPENDS, _COMPONENT: COMPONENT_DEPENDS}
-#: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
-OF_READS = {UNKNOWN_DATA, LOOPS, WAITING, ENDLESS, IMPORTS, *OF_TWO_ENDS}
-#: Those that have a run for themselves.
-APART = {BUCKETS, CHOICES, FINITE, GARBAGE}
 #: What variants answer otherwise: any answer may be wrong; the largest size may be too large alone.
 _READS = (READ, SIZE_READ, DRAWN, FREE_MEMORY)
 _VARIED = (*_READS, WORST_CASE)
@@ -109,13 +85,13 @@ class Compared:
         yield from self._of_draws()
         yield from self._of_checks()
         if self.late is not None and not self.late.has_figure:
-            yield from self._depending(BUCKETS)
+            yield from self._depending(varied.BUCKETS)
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
         others = [one for report in reports for one in not_counted(report)]
         kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
         if self.most is self.left and self._is_worst:
             kept = [*(one for one in self.most.report.caveats if one.cause is WORST_CASE), *kept]
-        collected = [one for one in self.first.report.caveats if one.text.startswith(GARBAGE)]
+        collected = [one for one in self.first.report.caveats if one.text.startswith(varied.GARBAGE)]
         yield from dict.fromkeys([*kept, *collected, *others])
 
     @property
@@ -136,7 +112,7 @@ class Compared:
         for one in self.most.report.caveats:
             rests = one.cause in _READS and not agree
             yield Caveat(DEPENDS, f"{one.text}; {reason}") if rests else one
-        for what in {*self.first.unknown} - {*OF_READS, *APART} if not agree else ():
+        for what in {*self.first.unknown} - {*varied.OF_READS, *varied.APART} if not agree else ():
             yield Caveat(DEPENDS, f"{what}; {reason}")
 
     @property
@@ -170,7 +146,7 @@ class Compared:
         redrawn_differs = self.redrawn is not None and self.differs(self.redrawn)
         if not (self._depends_on_reads() or self._lost is not None or redrawn_differs):
             return
-        known = {*OF_READS, *APART}
+        known = {*varied.OF_READS, *varied.APART}
         if self.reseeded is not None and not self.peaks_differ(self.reseeded):
             known.update(self._draws())
         for what in self.first.unknown:
@@ -181,7 +157,7 @@ class Compared:
         """What is finite in the first run, where one in which it is not takes most."""
         assert self.first.report is not None
         assert self.most.report is not None
-        if FINITE in self.first.unknown and any(self.most is one for one in self.odd):
+        if varied.FINITE in self.first.unknown and any(self.most is one for one in self.odd):
             named = [one.text.partition(" (")[0] for one in self.first.report.caveats]
             for one in self.most.report.caveats:
                 if one.cause is READ and one.text.partition(" (")[0] not in named:
@@ -191,10 +167,11 @@ class Compared:
         """Whether peaks differ by draws of the host, or by something else."""
         draws = self._draws()
         differ = any(one.has_figure and self.peaks_differ(one) for one in self.others)
-        return differ and bool(draws) and bool({*self.first.unknown} - APART - draws - {HOST_ENDS})
+        others = {*self.first.unknown} - varied.APART - draws - {varied.HOST_ENDS}
+        return differ and bool(draws) and bool(others)
 
     def _draws(self) -> set[str]:
-        return {what for what in self.first.unknown if what.startswith(DRAWS)}
+        return {what for what in self.first.unknown if what.startswith(varied.DRAWS)}
 
     def differs(self, one: Answer) -> bool:
         """Whether ``one`` has another figure than the first."""
@@ -219,7 +196,8 @@ class Compared:
 
     def _upper_differs(self) -> bool:
         """Whether draws of the card have another figure at their upper end."""
-        return CARD_DRAWS in self.first.unknown and self.redrawn is not None and self.differs(self.redrawn)
+        has_drawn = varied.CARD_DRAWS in self.first.unknown
+        return has_drawn and self.redrawn is not None and self.differs(self.redrawn)
 
     def may_be_by_truths(self) -> bool:
         """Whether sizes that differ where no figure does may follow from truths, not from numbers."""
@@ -239,7 +217,7 @@ class Compared:
     @property
     def _comparable(self) -> int:
         """How many of the others say something of numbers: the second may differ by its sizes alone."""
-        return 2 if BOUNDS not in self.first.unknown else 1
+        return 2 if varied.BOUNDS not in self.first.unknown else 1
 
     @property
     def _counted(self) -> list[Answer]:
@@ -276,7 +254,7 @@ class Compared:
 
     def of_garbage(self) -> Iterator[Caveat]:
         """That the figure depends on when Python collects garbage, which the other run does not."""
-        yield from self._depending(GARBAGE, DEPENDS if self.most is self.first else COLLECTED, "")
+        yield from self._depending(varied.GARBAGE, DEPENDS if self.most is self.first else COLLECTED, "")
 
     def _depending(
         self, text: str, own: Cause = DEPENDS, when: str = "with other answers "

@@ -7,53 +7,16 @@ from typing import Final
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import DEPENDS, Caveat
 from ...memory_report import MemoryReport
-from ...results.answer import (
-    ALL_TRUTHS,
-    BOUNDS,
-    BUCKETS,
-    CARD_DRAWS,
-    CHOICES,
-    ENDLESS,
-    EVERYWHERE,
-    FAILED,
-    FALLING,
-    FINITE,
-    FIRST_OPTIONS,
-    GARBAGE,
-    HOST_ENDS,
-    IMPORTS,
-    LATE_WATCHDOG,
-    LOOPS,
-    NO_COLLECTION,
-    NOWHERE,
-    NUMBERS,
-    ODD_NUMBERS,
-    OTHER_SEEDS,
-    TRUTHS,
-    TURNED,
-    UPPER_DRAWS,
-    WAITING,
-    Answer,
-    Exchange,
-    Request,
-)
-from .compared_runs import (
-    APART,
-    OF_READS,
-    OF_TWO_ENDS,
-    Compared,
-    first_line,
-    most_of,
-    not_counted,
-    parts_of,
-)
+from ...results import varied
+from ...results.answer import FAILED, Answer, Exchange, Request
+from .compared_runs import Compared, first_line, most_of, not_counted, parts_of
 
 Ask = Callable[[Request], Answer]
 
 #: Lines at which a test may raise by what is plausible before it comes to its end.
 _MOST_RAISING: Final = 8
 #: Variants in which nothing but garbage, a watchdog and choices differ.
-_PLAUSIBLE: Final = {NO_COLLECTION, LATE_WATCHDOG, FIRST_OPTIONS}
+_PLAUSIBLE: Final = {varied.NO_COLLECTION, varied.LATE_WATCHDOG, varied.FIRST_OPTIONS}
 
 
 class FurtherRuns:
@@ -86,7 +49,7 @@ class FurtherRuns:
 
     def _asked(self, request: Request) -> Answer:
         answer = self._ask(request)
-        endless = WAITING if answer.outcome == OUT_OF_MEMORY else ENDLESS
+        endless = varied.WAITING if answer.outcome == OUT_OF_MEMORY else varied.ENDLESS
         if endless in answer.unknown and answer.peak_bytes > self._known[0].peak_bytes:
             answer = replace(answer, outcome=FAILED, reason=endless)  # how often it runs is our answer alone
         if not request.figures_only:
@@ -132,22 +95,23 @@ def ask_with_variants(
     if not following:
         return first
     ask = further = FurtherRuns(ask, first)
-    if NO_COLLECTION in following:
-        first = _with_garbage(first, ask(following[NO_COLLECTION]))
+    if varied.NO_COLLECTION in following:
+        first = _with_garbage(first, ask(following[varied.NO_COLLECTION]))
     others = _others(ask, following, first) if 1 in following else []
-    redrawn = None
-    if others and all(map(_has_raised, others)) and {*first.unknown} - {*OF_READS, *APART}:
-        redrawn = ask(replace(following[1], steady=(*request.steady, EVERYWHERE)))
-    elif BOUNDS in first.unknown and not {HOST_ENDS, CARD_DRAWS}.isdisjoint(first.unknown):
-        redrawn = ask(replace(following[1], variant=UPPER_DRAWS))
-    odd = [ask(following[one]) for one in (ODD_NUMBERS, FALLING) if one in following]
-    late, left = (ask(following[one]) if one in following else None for one in (LATE_WATCHDOG, FIRST_OPTIONS))
+    redrawn, unknown = None, {*first.unknown}
+    if others and all(map(_has_raised, others)) and unknown - varied.OF_READS - varied.APART:
+        redrawn = ask(replace(following[1], steady=(*request.steady, varied.EVERYWHERE)))
+    elif varied.BOUNDS in unknown and unknown & {varied.HOST_ENDS, varied.CARD_DRAWS}:
+        redrawn = ask(replace(following[1], variant=varied.UPPER_DRAWS))
+    odd = [ask(following[one]) for one in (varied.ODD_NUMBERS, varied.FALLING) if one in following]
+    alone = (varied.LATE_WATCHDOG, varied.FIRST_OPTIONS)
+    late, left = (ask(following[one]) if one in following else None for one in alone)
     compared = Compared(first, others, redrawn, odd, late, left)
     if compared.may_be_by_draws():
         compared = replace(compared, reseeded=_reseeded(ask, following[1], compared))
     if compared.may_be_by_truths():
-        numbers = replace(following[1], steady=(*request.steady, ALL_TRUTHS))
-        both = replace(following[1], variant=2, steady=(*request.steady, NOWHERE))
+        numbers = replace(following[1], steady=(*request.steady, varied.ALL_TRUTHS))
+        both = replace(following[1], variant=2, steady=(*request.steady, varied.NOWHERE))
         compared = replace(compared, paired=(ask(numbers), ask(both)))
     return _together(first, compared, further)
 
@@ -156,7 +120,7 @@ def _going_on(ask: Ask, request: Request, first: Answer) -> tuple[Request, Answe
     """A run without the truths by which ``first`` has raised, and its request; else what is given."""
     asked, answer = request, first
     for _ in range(_MOST_RAISING):
-        line = TURNED + answer.last_read
+        line = varied.TURNED + answer.last_read
         if not _has_raised(answer) or line in asked.steady:
             break
         asked = replace(asked, steady=(*asked.steady, line))
@@ -168,7 +132,8 @@ def _going_on(ask: Ask, request: Request, first: Answer) -> tuple[Request, Answe
 def _others(ask: Ask, following: Mapping[int, Request], first: Answer) -> list[Answer]:
     others = [ask(following[1])]
     has_raised = _has_raised(others[0])
-    if _has_raised(first) or has_raised or 2 in following or not OF_TWO_ENDS.isdisjoint(others[0].unknown):
+    has_two_ends = 2 in following or not varied.OF_TWO_ENDS.isdisjoint(others[0].unknown)
+    if _has_raised(first) or has_raised or has_two_ends:
         steady = (others[0].last_read,) if has_raised and others[0].last_read else ()
         request = following.get(2, following[1])
         others.append(ask(replace(request, variant=2, steady=(*request.steady, *steady))))
@@ -190,9 +155,9 @@ def _past_what_raises(ask: Ask, request: Request, others: Sequence[Answer]) -> I
 
 def _reseeded(ask: Ask, request: Request, compared: Compared) -> Answer:
     """The run with other draws alone that differs, or the last."""
-    answer = ask(replace(request, variant=OTHER_SEEDS))
-    if HOST_ENDS in compared.first.unknown and not compared.peaks_differ(answer):
-        answer = compared.redrawn or ask(replace(request, variant=UPPER_DRAWS))
+    answer = ask(replace(request, variant=varied.OTHER_SEEDS))
+    if varied.HOST_ENDS in compared.first.unknown and not compared.peaks_differ(answer):
+        answer = compared.redrawn or ask(replace(request, variant=varied.UPPER_DRAWS))
     return answer
 
 
@@ -209,13 +174,13 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
         return []
     unknown = {*first.unknown}
     further = {
-        NO_COLLECTION: GARBAGE in unknown,
-        1: bool(unknown - APART),
-        2: not unknown.isdisjoint(OF_TWO_ENDS),
-        ODD_NUMBERS: bool(unknown & {NUMBERS, TRUTHS, BOUNDS, FINITE}),
-        FALLING: LOOPS in unknown,
-        LATE_WATCHDOG: BUCKETS in unknown,
-        FIRST_OPTIONS: CHOICES in unknown,
+        varied.NO_COLLECTION: varied.GARBAGE in unknown,
+        1: bool(unknown - varied.APART),
+        2: not unknown.isdisjoint(varied.OF_TWO_ENDS),
+        varied.ODD_NUMBERS: bool(unknown & {varied.NUMBERS, varied.TRUTHS, varied.BOUNDS, varied.FINITE}),
+        varied.FALLING: varied.LOOPS in unknown,
+        varied.LATE_WATCHDOG: varied.BUCKETS in unknown,
+        varied.FIRST_OPTIONS: varied.CHOICES in unknown,
     }
     return [
         # a late watchdog changes what is held in nearly all of its runs
@@ -223,8 +188,8 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
             request,
             variant=one,
             snapshot=None,
-            figures_only=not request.has_components and one not in {LATE_WATCHDOG, *in_full},
-            varies_imports=IMPORTS in unknown and one not in _PLAUSIBLE,
+            figures_only=not request.has_components and one not in {varied.LATE_WATCHDOG, *in_full},
+            varies_imports=varied.IMPORTS in unknown and one not in _PLAUSIBLE,
         )
         for one, is_asked in further.items()
         if is_asked
@@ -237,7 +202,7 @@ def _with_garbage(first: Answer, kept: Answer) -> Answer:
         return first
     most = most_of([first, kept])
     assert most.report is not None
-    lost = f"{GARBAGE}; where it does not, the test has no figure: {first_line(kept)}"
+    lost = f"{varied.GARBAGE}; where it does not, the test has no figure: {first_line(kept)}"
     compared = Compared(first, [kept])
     depending = compared.of_garbage() if kept.has_figure else [Caveat(DEPENDS, lost)]
     found = [*first.report.caveats, *depending, *not_counted(most.report)]

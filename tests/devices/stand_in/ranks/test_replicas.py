@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pytest_membudget.devices.stand_in.values.variants import VARIANT
 from pytest_membudget.devices.torch_parts import torch_release
-from pytest_membudget.results.answer import LATE_WATCHDOG
+from pytest_membudget.results.varied import LATE_WATCHDOG
 
 WHOLE = LAYERS * LAYER
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 
 from ....cache.audit import plain
-from ....results.answer import DRAWS, HOST_ENDS
+from ....results.varied import DRAWS, HOST_ENDS
 from ....tracking.running_code.source import users_source
 from .draw_ends import DRAW_ENDS
 

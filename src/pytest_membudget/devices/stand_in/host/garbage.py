@@ -8,7 +8,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator
 
-from ....results.answer import GARBAGE
+from ....results.varied import GARBAGE
 
 
 class Garbage:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import BUCKETS, Exchange, OtherRanks
+from ....results.answer import Exchange, OtherRanks
+from ....results.varied import BUCKETS
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
 from ...real.collectives import Quiet, install_gathered

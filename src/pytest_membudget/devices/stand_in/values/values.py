@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import (
+from ....results.varied import (
     BOUNDS,
     CARD_DRAWS,
     CHOICES,

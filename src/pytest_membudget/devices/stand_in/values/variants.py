@@ -22,7 +22,7 @@ from typing import Final
 
 import torch
 
-from ....results.answer import (
+from ....results.varied import (
     ALL_TRUTHS,
     EVERYWHERE,
     FALLING,
