@@ -144,6 +144,12 @@ LARGEST = {
         256,
         "x = numbers()\nif torch.isnan(x).any():\n    raise ValueError('not a number')\ntake_if(x.max() > 3)",
     ),
+    "after_an_assertion_that_lists_what_differs": (
+        256,
+        "x, y = numbers(), numbers()\nassert torch.allclose(x, y)\nassert torch.allclose(y, x)\n"
+        "differ = (x - y).abs() > 1e-3\nplaces = differ.nonzero()\nif differ.sum().item() > 0:\n"
+        "    raise AssertionError([x[tuple(place.tolist())].item() for place in places[:5]])\ntake(256)",
+    ),
     "after_an_assertion": (256, "x = numbers()\nassert torch.allclose(x, x + 0)\ntake_if(x.max() > 3)"),
     "a_number_above": (256, "take_if(numbers().norm().item() > 5)"),
     "a_number_below": (256, "take_if(numbers().norm().item() < 0.01)"),

@@ -29,10 +29,12 @@ from pytest_membudget.results.varied import (
     CARD_DRAWS,
     CHOICES,
     ENDLESS,
+    EVERYWHERE,
     GARBAGE,
     LATE_WATCHDOG,
     LOOPS,
     NOWHERE,
+    ODD_NUMBERS,
     TURNED,
     WAITING,
 )
@@ -532,6 +534,17 @@ def test_the_truths_by_which_the_first_raises_are_turned_in_all_runs(sizes, expe
     turned = tuple(f"{TURNED}{line}" for line in lines)
     if sizes[0] < 4:
         assert [(one.variant, one.steady) for one in asked[2:4]] == [(0, turned), (1, turned)]
+
+
+def test_where_all_raise_one_selects_nothing_and_has_plausible_answers():
+    """As of what an assertion has found to differ."""
+    asked = Asked(*[replace(raised(4), unknown=("data", BOUNDS))] * 4, traced(8, LOSS, MASK))
+
+    answer = ask_with_variants(asked, REQUEST)
+
+    assert answer.report.peak_bytes == 8 * MIB
+    assert [one.cause for one in answer.report.caveats] == [DEPENDS, DEPENDS]
+    assert (asked.requests[-1].variant, asked.requests[-1].steady) == (ODD_NUMBERS, (EVERYWHERE,))
 
 
 @pytest.mark.parametrize(

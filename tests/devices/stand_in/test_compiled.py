@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from pytest_membudget.devices.real.recorded_run import RecordedRun
+from pytest_membudget.devices.stand_in.device import StandInDevice
 from pytest_membudget.devices.stand_in.environment import INDUCTOR_VARIABLE
 from pytest_membudget.devices.torch_parts import torch_release
+from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.tracking.record import Phase
 
 pytestmark = pytest.mark.slow
@@ -183,6 +185,19 @@ def test_no_test_finds_what_another_one_has_tuned(stand_in, tmp_path):
     """``triton.testing.do_bench`` writes over 256 MB before each try (triton/backends/nvidia/driver.py)."""
     peaks = [stand_in(peak_of_a_tuned_kernel, str(tmp_path)) for _ in range(2)]
     assert peaks == [4 * MIB + 256 * MIB] * 2
+
+
+def hashes_of_triton():
+    from triton.runtime.cache import triton_key
+
+    device = StandInDevice(find_gpu("A100-80GB"))
+    before = triton_key.cache_info().currsize
+    device.end_imports()
+    return before, triton_key.cache_info().currsize
+
+
+def test_tritons_files_are_read_before_tests_which_run_in_processes_of_their_own(stand_in):
+    assert stand_in(hashes_of_triton) == [0, 1]
 
 
 def calls_of_a_benchmark():

@@ -109,8 +109,10 @@ class Compared:
         assert self.most.report is not None
         reason = f"with other answers the test has no figure: {first_line(self.first)}"
         agree = self._others_agree
+        # what is true nowhere there, or in one element, is no worst case
+        has_least = any(self.most is one for one in (*self.others[1:2], *self.odd))
         for one in self.most.report.caveats:
-            rests = one.cause in _READS and not agree
+            rests = one.cause in (_VARIED if has_least else _READS) and not agree
             yield Caveat(DEPENDS, f"{one.text}; {reason}") if rests else one
         for what in {*self.first.unknown} - {*varied.OF_READS, *varied.APART} if not agree else ():
             yield Caveat(DEPENDS, f"{what}; {reason}")

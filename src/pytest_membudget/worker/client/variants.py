@@ -79,14 +79,15 @@ def ask_with_variants(
     may come to, by the last that it read: then another keeps that answer, and turns the others. Where it
     raises too, further ones keep one more such answer each; if those raise, one has all plausible answers,
     and other draws. Where the first has raised by a truth, as an assertion, one without it takes its place;
-    if that has no figure, two others must agree. Where each run has other sizes, two more say whether those
-    follow from truths, of which both were tried: with the same truths they have other numbers. Odd numbers
-    may end what a healthy run does: their run counts only where it takes more, as does that of falling ones.
-    So does that of a late watchdog, and is no caveat: no test can say when it looks; and that in which
-    nothing chooses some options, which is the worst case then. Where Python's collector has freed memory,
-    what takes most of the first run and one without it is what the others are compared with. Where others
-    differ, one says whether by draws of the host. Where the second has the least sizes, a run in which only
-    draws, of the host and of the card, are at their upper end counts in its place.
+    if that has no figure, two others must agree. Where all raise, one selects nothing by masks that nobody
+    knows, as of what an assertion found to differ, and has plausible answers. Where each run has other sizes,
+    two more say whether those follow from truths, of which both were tried: with the same truths they have
+    other numbers. Odd numbers may end what a healthy run does: their run counts only where it takes more, as
+    does that of falling ones. So does that of a late watchdog, and is no caveat: no test can say when it
+    looks; and that in which nothing chooses some options, which is the worst case then. Where Python's
+    collector has freed memory, what takes most of the first run and one without it is what the others are
+    compared with. Where others differ, one says whether by draws of the host. Where the second has the least
+    sizes, a run in which only draws, of the host and of the card, are at their upper end counts in its place.
     """
     first = known or ask(request)
     if _has_raised(first) and variants_of(request, first):
@@ -104,6 +105,8 @@ def ask_with_variants(
     elif varied.BOUNDS in unknown and unknown & {varied.HOST_ENDS, varied.CARD_DRAWS}:
         redrawn = ask(replace(following[1], variant=varied.UPPER_DRAWS))
     odd = [ask(following[one]) for one in (varied.ODD_NUMBERS, varied.FALLING) if one in following]
+    if varied.BOUNDS in unknown and all(map(_has_raised, (first, *others, *odd))):
+        odd.append(ask(replace(following[varied.ODD_NUMBERS], steady=(*request.steady, varied.EVERYWHERE))))
     alone = (varied.LATE_WATCHDOG, varied.FIRST_OPTIONS)
     late, left = (ask(following[one]) if one in following else None for one in alone)
     compared = Compared(first, others, redrawn, odd, late, left)

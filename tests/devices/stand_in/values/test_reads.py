@@ -1,12 +1,14 @@
 """Reads of data that nobody knows: a plausible answer, and a line in the report's assumptions."""
 
 import re
+import resource
 
 import numpy
 import pytest
 import torch
 
 import pytest_membudget
+from pytest_membudget.devices.stand_in.values.variants import VARIANT
 from tests.devices.stand_in.unknown_data import here
 
 
@@ -208,6 +210,21 @@ def test_reads_of_each_type_can_be_assumed_to_give_a_value(trace):
     assert any(
         "reads a float32 value" in one and "taken to be 0.0, by assume()" in one for one in traced.assumptions
     )
+
+
+def printed_of_two_gib():
+    VARIANT.begin(1, ())
+    x = torch.randn(2**14, 2**15, device="cuda")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    text = str(x)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, text.count("[")
+
+
+def test_of_a_large_tensor_the_host_gets_the_edges_that_are_printed(trace):
+    kib, rows = trace(printed_of_two_gib).value
+
+    assert kib < 2**18
+    assert rows == 1 + 3 + 3
 
 
 def printed():

@@ -274,6 +274,8 @@ def share_of(elements: int, name: str, worst: str, share: str) -> tuple[int, str
     fraction = assumed(name)
     if fraction is None:
         count = VARIANT.share(elements, may_be_none=name == "true_fraction")
+        if count < elements:
+            return count, f"{share} {count} of its elements"
         return count, f"{worst}, the worst case (pytest_membudget.assume({name}=...) changes that)"
     return math.ceil(fraction * elements), f"{share} {fraction:.4g} of it{BY_ASSUME}"
 

@@ -94,6 +94,8 @@ def _of_values(show: Callable[..., str], following: Following) -> Callable[..., 
     def shown(tensor: torch.Tensor, indent: int) -> str:
         if not tensor.is_cuda:
             return show(tensor, indent)
+        if tensor.numel() > torch._tensor_str.PRINT_OPTS.threshold:
+            tensor = torch._tensor_str.get_summarized_data(tensor)  # as on the card, where no more is read
         with following.host.own():
             return show(following.reads.array(tensor), indent)
 
