@@ -103,8 +103,10 @@ def test_the_distribution_of_torch_records_the_file_with_its_commit():
 def test_options_that_choose_or_report_do_not_count():
     options = {"verbose": 1, "keyword": "x", "numprocesses": 2, "membudget_report": "x", "my_size": 1}
 
-    assert counted_options(options) == {"my_size": 1}
-    assert counted_options({"plugins": ["a", "no:terminal"]}) == {"plugins": ["a"]}
+    assert counted_options(options, []) == {"my_size": 1}
+    assert counted_options({"plugins": ["a", "no:terminal"]}, []) == {"plugins": ["a"]}
+    assert counted_options({"randomly_seed": 7}, ["-x"]) == {}
+    assert counted_options({"randomly_seed": 7}, ["--randomly-seed=7"]) == {"randomly_seed": 7}
 
 
 # Variables
@@ -150,7 +152,7 @@ def test_custom_cards_count_by_the_variable_that_has_them(monkeypatch, pytestcon
 
     def key():
         settings = Settings(gpus=Node({}, "pyproject.toml", syntax=replace(TOML, scalar=lambda value: "")))
-        cache = session_facts.cache_of(pytestconfig, settings, "/project", [], [], [])
+        cache = session_facts.cache_of(pytestconfig, settings, [], "/project", [], [], [])
         return cache._key(Request("t.py::t", "t.py", "A100-40GB", False, "allocated"))
 
     before = key()

@@ -158,6 +158,11 @@ LARGEST = {
     "a_number_that_is_not_finite": (256, "take_if(not math.isfinite(numbers().norm().item()))"),
     "a_check_that_all_is_finite": (256, "take_if(not torch.isfinite(numbers()).all())"),
     "a_check_for_what_is_no_number": (256, "take_if(numbers().isnan().sum() > 0)"),
+    "a_count_of_what_is_no_number": (256, "take_if(torch.count_nonzero(numbers().isnan()))"),
+    "a_count_of_many_that_are_no_numbers": (
+        256, "take_if(torch.randn(2**21, device='cuda').isnan().count_nonzero().item())"
+    ),
+    "what_is_no_number": (256, "x = numbers()\ntake_if(len(x[x.isnan()]))"),
     "a_number_below_zero": (256, "take_if(numbers().mean().item() < 0)"),
     "a_loss_that_is_no_number": (
         256,
@@ -277,6 +282,7 @@ LOWER = (
     "torch.rand(1) < 0.02", "random.getrandbits(7) == 0", "random.sample(range(100), 1) == [0]",
     "random.Random().random() < 0.02", "numpy.random.default_rng().random() < 0.02",
     "random.gauss(0, 1) < -2", "numpy.random.beta(0.4, 0.4) < 0.002", "torch.randn(1) < -2",
+    "os.urandom(1)[0] < 5", "random.SystemRandom().random() < 0.02",
 )  # fmt: skip
 UPPER = (
     "random.random() > 0.98", "random.randint(0, 99) == 99", "random.choice([5, 99, 7] + [8] * 60) == 99",
@@ -293,7 +299,7 @@ UPPER = (
     "numpy.random.default_rng().choice(100) == 99", "(numpy.random.default_rng().random(4) > 0.98).any()",
     "random.expovariate(1) > 4", "numpy.random.randn() > 2", "numpy.random.poisson(3) > 6",
     "torch.randn(()) > 2", "numpy.random.default_rng().normal(5, 1, 1) > 7",
-    "random.Random().gauss(0, 1) > 2",
+    "random.Random().gauss(0, 1) > 2", "os.urandom(1)[0] > 250",
 )  # fmt: skip
 #: Rows of four, of which some hold in two runs with seeds alone.
 LOWER_ROWS = ("torch.rand(4) < 0.5", "numpy.random.rand(4) < 0.5")

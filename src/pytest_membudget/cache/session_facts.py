@@ -28,9 +28,10 @@ _REPORTING = frozenset([
     "failedfirst", "file_or_dir", "fold_skipped", "force_short_summary", "fulltrace", "help", "htmlpath",
     "json_report", "junitprefix", "keyword", "last_failed_no_failures", "lf", "log_file", "loadgroup",
     "markexpr", "maxfail", "maxprocesses", "maxworkerrestart", "newfirst", "no_cov", "no_header",
-    "no_summary", "numprocesses", "px", "report_log", "reportchars", "reruns", "reruns_delay", "setupshow",
-    "show_capture", "showcapture", "showlocals", "stepwise", "stepwise_skip", "stepwise_reset", "tbstyle",
-    "testrunuid", "trace", "tx", "usepdb", "usepdb_cls", "verbose", "xmlpath", "xfail_tb"
+    "no_summary", "numprocesses", "px", "randomly_reorganize", "report_log", "reportchars", "reruns",
+    "reruns_delay", "setupshow", "show_capture", "showcapture", "showlocals", "stepwise", "stepwise_skip",
+    "stepwise_reset", "tbstyle", "testrunuid", "trace", "tx", "usepdb", "usepdb_cls", "verbose", "xmlpath",
+    "xfail_tb"
 ])  # fmt: skip
 #: Options of other plugins and ours that only affect what is done with an estimate.
 _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
@@ -47,27 +48,28 @@ _JUDGING = frozenset([
 def cache_of(
     config: pytest.Config,
     settings: Settings,
+    arguments: Sequence[str],
     folder: str,
     files: Sequence[str],
     device: Sequence[object],
     import_path: Sequence[str],
 ) -> EstimateCache:
-    """The cache for the estimates of a session that was started in ``folder``.
+    """The cache for the estimates of a session that was started in ``folder`` with ``arguments``.
 
     Its workers collect ``files`` on ``device``: what makes it, the card's name, and how many cards they see.
     ``import_path``: theirs, which may begin with another torch than the session's.
     """
 
     def facts(states: States) -> dict[str, Any]:
-        arguments = {os.path.normpath(str(arg).partition("::")[0]) for arg in config.args}
+        places = {os.path.normpath(str(arg).partition("::")[0]) for arg in config.args}
         return {
             **installation(import_path, states),
-            "options": counted_options(vars(config.option)),
+            "options": counted_options(vars(config.option), arguments),
             "settings": {
                 one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in _JUDGING
             },
             "ini": [config.inipath, config.inipath and load_config_dict_from_file(config.inipath)],
-            "session": [device, folder, files, sorted(os.path.join(folder, path) for path in arguments)],
+            "session": [device, folder, files, sorted(os.path.join(folder, path) for path in places)],
         }
 
     store = Store(cache_folder(os.environ), most_bytes(os.environ))
@@ -86,8 +88,11 @@ def installation(import_path: Sequence[str], states: States) -> dict[str, Any]:
     }
 
 
-def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of pytest's ``options`` that may change what a test does."""
+def counted_options(options: Mapping[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
+    """Those of pytest's ``options`` that may change what a test does.
+
+    A seed that ``arguments`` do not give is pytest-randomly's of this session, and estimates have none.
+    """
     counted = {
         name: value
         for name, value in options.items()
@@ -95,6 +100,8 @@ def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "plugins" in counted:
         counted["plugins"] = [name for name in counted["plugins"] if name != _XDISTS_OWN]
+    if not any(argument.startswith("--randomly-seed") for argument in arguments):
+        counted.pop("randomly_seed", None)
     return counted
 
 

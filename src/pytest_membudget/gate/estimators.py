@@ -137,7 +137,8 @@ def choose_estimators(
         if settings.cache == OFF:
             return None
         device = [order.device, order.gpu, order.cards, stand_in.torch.version]
-        return cache_of(config, settings, order.dir, order.files, device, worker_import_path(order))
+        path = worker_import_path(order)
+        return cache_of(config, settings, order.args, order.dir, order.files, device, path)
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected, template=template.address)

@@ -162,7 +162,7 @@ class Compared:
         if varied.FINITE in self.first.unknown and any(self.most is one for one in self.odd):
             named = [one.text.partition(" (")[0] for one in self.first.report.caveats]
             for one in self.most.report.caveats:
-                if one.cause is READ and one.text.partition(" (")[0] not in named:
+                if one.cause in _VARIED and one.text.partition(" (")[0] not in named:
                     yield from self._depending(one.text)
 
     def may_be_by_draws(self) -> bool:

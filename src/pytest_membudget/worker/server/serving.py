@@ -30,7 +30,7 @@ from .concurrent_runs import ConcurrentRuns
 from .made_files import MadeFiles, folder_lock
 from .one_test.caveats import Caveats
 from .one_test.item_run import ItemRun
-from .session_options import collect_garbage, disable_side_effects, mute_terminal
+from .session_options import collect_garbage, disable_side_effects, leave_out_reseeding, mute_terminal
 
 #: The modules that scenarios run as ``-m``.
 _RECIPES = f"{recipes.__name__}."
@@ -88,6 +88,7 @@ class ServingPlugin:
         """Turn off output before plugins read the options, and collect the requested files."""
         config = yield
         disable_side_effects(config.option, self._scratch)
+        leave_out_reseeding(config)
         config.args = [*self._start.files]
         return config
 

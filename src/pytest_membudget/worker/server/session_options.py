@@ -66,6 +66,12 @@ def disable_side_effects(option: Any, scratch: str) -> None:
             setattr(option, name, value)
 
 
+def leave_out_reseeding(config: pytest.Config) -> None:
+    """Take out pytest-randomly, unless it was given a seed: else each session has another, and draws too."""
+    if getattr(config.option, "randomly_seed", None) == "default":
+        config.pluginmanager.unregister(name="randomly")
+
+
 def mute_terminal(config: pytest.Config) -> None:
     """Stop pytest's own output from here on, so that all output is a test's."""
     reporter = config.pluginmanager.getplugin("terminalreporter")

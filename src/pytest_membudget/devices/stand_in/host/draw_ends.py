@@ -28,6 +28,8 @@ _MOST: Final = 1000
 _MANY: Final = 300
 #: More numbers between 0 and 1 are data, and those of several dimensions: boxes, a small batch.
 _MOST_IN_ROW: Final = 64
+#: So many bytes of the system are a seed or a name, not a draw.
+_LEAST_OF_NAME: Final = 8
 #: What a draw between 0 and 1 may be; its logarithm is finite, and fp32 has it.
 _UNIT: Final = (2**-24, 1 - 2**-24)
 _OWN_CODE: Final = __name__.partition(".")[0]
@@ -87,6 +89,13 @@ class DrawEnds:
     def of_call(self, generator: str, drawn: Any, ends: Callable[[], Ends]) -> Any:
         """What a call has ``drawn`` from ``generator``, or one of its ``ends``."""
         return ends()[self._end or 0] if generator not in self._seeded and self._takes() else drawn
+
+    def of_bytes(self, drawn: bytes) -> bytes:
+        """The system's bytes, if they are few: many make a seed, or a name that nobody else has."""
+        if len(drawn) >= _LEAST_OF_NAME:
+            return drawn
+        ends = bytes(len(drawn)), b"\xff" * len(drawn)
+        return bytes(self.of_call("", drawn, lambda: ends))
 
     def seeded(self, generator: str) -> None:
         """The test gives ``generator`` a seed: what it draws is no question any more."""

@@ -88,12 +88,13 @@ class HostDraws:
         own = random.Random(seed)
 
         def urandom(size: int) -> bytes:
-            if not self._is_importing or self._is_asked_by_user():
-                self._unseeded["generators without a seed"] = None
-            return own.randbytes(size)
+            if self._is_importing and not self._is_asked_by_user():
+                return own.randbytes(size)
+            self._unseeded["generators without a seed"] = None
+            return DRAW_ENDS.of_bytes(own.randbytes(size))
 
         def seed_by_system(generator: torch.Generator) -> int:
-            number = int.from_bytes(urandom(6), "little")
+            number = int.from_bytes(urandom(8)[:6], "little")
             generator.manual_seed(number)
             return number
 
@@ -120,8 +121,8 @@ class HostDraws:
 
     def _noted(self, name: str, ask: Any) -> Any:
         def of_system(*args: Any, **kwargs: Any) -> Any:
-            self._note(name)
-            return ask(*args, **kwargs)
+            is_users, drawn = self._note(name), ask(*args, **kwargs)
+            return DRAW_ENDS.of_bytes(drawn) if is_users and isinstance(drawn, bytes) else drawn
 
         return of_system
 

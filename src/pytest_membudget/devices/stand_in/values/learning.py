@@ -33,7 +33,8 @@ _OF_ONE_ELEMENT = frozenset({
     aten.all.default, aten.all.dim, aten.all.dims, aten.any.default, aten.any.dim, aten.any.dims,
     aten.amax.default, aten.amin.default, aten.max.default, aten.min.default,
 })  # fmt: skip
-_SUM = aten.sum.dim_IntList
+#: Those that add up what each element gives.
+_SUMS = frozenset({aten.sum.dim_IntList, aten.count_nonzero.dim_IntList})
 
 #: What a healthy run gives where the values are unknown: a run whose values are not finite has no memory
 #: separate figure. ``x == x`` and ``abs(x) != inf`` are the two halves of ``torch.isfinite``.
@@ -154,7 +155,7 @@ class _Computes:
     def __init__(self, operator: Any) -> None:
         self._operator = operator
         is_pointwise = torch.Tag.pointwise in operator.tags
-        self._of_one = is_pointwise or operator in _OF_ONE_ELEMENT or operator is _SUM
+        self._of_one = is_pointwise or operator in _OF_ONE_ELEMENT | _SUMS
         self._healthy = _HEALTHY.get(operator)
         self._decides = _DECIDES.get(operator)
         #: whether it says nothing where the first tensor among the arguments is unknown
@@ -206,7 +207,7 @@ class _Computes:
             value = host.run(self._operator, args, kwargs).item()
         except NotKnown:
             return False
-        if self._operator is _SUM:
+        if self._operator in _SUMS:
             value *= args[0].numel() // max(result.numel(), 1)
         known.note(result, value, assumed=host.assumed)
         return True

@@ -58,7 +58,8 @@ class UnknownShapes:
                 self._list(sized.operator, "what its draws of random numbers are taken to give", DRAWN)
                 return shapes
         place = self._place()
-        with VARIANT.sizes_at(f"{place.file}:{place.line}"):
+        is_none = drawn and self._known.uniform(given[-1]) is False
+        with VARIANT.sizes_at(f"{place.file}:{place.line}", is_none=is_none):
             bound = sized.bound(args, kwargs)
         if bound is None:
             return None

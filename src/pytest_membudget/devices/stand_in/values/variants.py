@@ -181,14 +181,15 @@ class Variant:
         loop would not end with it. Where a loop waits for other ones, all are.
         """
         is_first = not self._asked[line]
-        if is_first and values.dtype is torch.bool and not self._is_steady(line, is_truth=True):
+        is_truth = values.dtype is torch.bool
+        if is_first and not self._is_steady(line, is_truth):
             if self.is_odd:
-                values = values.logical_not()
-            elif self.number == 1:
+                values = values.logical_not().to(values.dtype)  # of a count too: none, or some
+            elif self.number == 1 and is_truth:
                 values = torch.ones_like(values)
         if not self._has_waited(line, _MOST_TURNED if self.number else _MOST_PLAUSIBLE):
             return values
-        if values.dtype is torch.bool:
+        if is_truth:
             return values.logical_not()
         number = self._asked[line] % _DRAWN
         return torch.full_like(values, number if _is_whole(values.dtype) else number / _DRAWN)
@@ -248,14 +249,18 @@ class Variant:
         return [most - index for index in range(min(values, _DIFFERENT if differ else 1, most + 1))]
 
     @contextmanager
-    def sizes_at(self, line: str) -> Iterator[None]:
-        """A context of ``share`` for a size at ``line``: who takes many gets all, or none, in turn."""
+    def sizes_at(self, line: str, *, is_none: bool = False) -> Iterator[None]:
+        """A context of ``share`` for a size at ``line``: who takes many gets all, or none, in turn.
+
+        ``is_none``: whether there are none, as is plausible: with odd numbers, all.
+        """
         self._sizes[line] += 1
         are_few = self.is_least or self.is_odd
         taken, most = self._sizes[line], _MOST_TURNED if are_few else _MOST_SIZES
         self.waits_for_sizes |= are_few and taken > _FEW
-        self._share = taken // _FEW % 2 if taken > most else None  # the same for two of one round
-        if self._share is not None:
+        self._share = 1 if self.is_odd and is_none else None
+        if taken > most:
+            self._share = taken // _FEW % 2  # the same for two of one round
             self.ended.setdefault(line, most)
             self.ended_sizes |= are_few
         try:
