@@ -101,7 +101,8 @@ def test_the_distribution_of_torch_records_the_file_with_its_commit():
 
 
 def test_options_that_choose_or_report_do_not_count():
-    options = {"verbose": 1, "keyword": "x", "numprocesses": 2, "membudget_report": "x", "my_size": 1}
+    reporting = ["verbose", "keyword", "numprocesses", "membudget_report", "random_order_seed"]
+    options = dict.fromkeys([*reporting, "my_size"], 1)
 
     assert counted_options(options, []) == {"my_size": 1}
     assert counted_options({"plugins": ["a", "no:terminal"]}, []) == {"plugins": ["a"]}
@@ -114,7 +115,7 @@ def test_options_that_choose_or_report_do_not_count():
 
 def test_all_variables_count_but_the_documented_ones():
     written = dict.fromkeys(["PYTORCH_ALLOC_CONF", "HOME", "SIZE_MIB", "LINES_PER_BATCH", "TERMINAL"], "1")
-    job = dict.fromkeys(["GITHUB_SHA", "PYTEST_XDIST_WORKER", "LINES", "_", "MEMBUDGET_CACHE_DIR"], "1")
+    job = dict.fromkeys(["GITHUB_SHA", "HOSTNAME", "PYTEST_XDIST_WORKER", "_", "MEMBUDGET_CACHE_DIR"], "1")
 
     assert counted_variables({**written, **job}) == written
 

@@ -11,15 +11,15 @@ from ..results.answer import Answer, Request
 from .states import NotCacheable, States, digest_of
 from .store import Store
 
-#: The variables that do not count: they name the terminal, the job of a CI, the process of pytest, or the
-#: cache. Those that end in ``_`` are beginnings. docs/guide.md#cached-estimates lists them.
+#: The variables that do not count: they name the terminal, the machine, the job of a CI, the process of
+#: pytest, or the cache. Those that end in ``_`` are beginnings. docs/guide.md#cached-estimates lists them.
 IGNORED = frozenset([
-    "_", "COLORTERM", "COLUMNS", "DISPLAY", "INVOCATION_ID", "JOURNAL_STREAM", "LINES",
-    "MEMBUDGET_FIGURES", "MEMBUDGET_FOREIGN_IMPORTS", "OLDPWD", "PWD", "SHLVL", "PYTEST_CURRENT_TEST",
-    "PYTEST_VERSION", "TERM",
-    "TMUX", "TMUX_PANE", "WINDOWID", "ACTIONS_", "CI_COMMIT_", "CI_JOB_", "CI_PIPELINE_", "CI_RUNNER_",
-    "DBUS_SESSION_", "GITHUB_", "MEMBUDGET_CACHE_", "PYTEST_XDIST_", "RUNNER_", "SSH_", "TERM_", "VSCODE_",
-    "XDG_SESSION_"
+    "ACTIONS_", "BUILDKITE_", "CIRCLE_", "CI_COMMIT_", "CI_CONCURRENT_", "CI_JOB_", "CI_MERGE_REQUEST_",
+    "CI_PIPELINE_", "CI_RUNNER_", "COLORTERM", "COLUMNS", "DBUS_SESSION_", "DISPLAY", "GITHUB_", "HOSTNAME",
+    "INVOCATION_ID", "JOURNAL_STREAM", "LINES", "MEMBUDGET_CACHE_", "MEMBUDGET_FIGURES",
+    "MEMBUDGET_FOREIGN_IMPORTS", "OLDPWD", "PWD", "PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_",
+    "RUNNER_", "SHLVL", "SSH_", "TERM", "TERM_", "TMUX", "TMUX_PANE", "VSCODE_", "WINDOWID", "XDG_SESSION_",
+    "_",
 ])  # fmt: skip
 _BEGINNINGS = tuple(name for name in IGNORED if name.endswith("_") and name != "_")
 

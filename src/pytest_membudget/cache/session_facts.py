@@ -34,7 +34,7 @@ _REPORTING = frozenset([
     "xfail_tb"
 ])  # fmt: skip
 #: Options of other plugins and ours that only affect what is done with an estimate.
-_REPORTING_PREFIXES = ("cov_", "membudget", "html_")
+_REPORTING_PREFIXES = ("cov_", "membudget", "html_", "random_order_")
 #: pytest-xdist adds it for its workers.
 _XDISTS_OWN = "no:terminal"
 #: Settings that only affect what is done with an estimate; the worker's device is a separate fact, and
