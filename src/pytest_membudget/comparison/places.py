@@ -103,11 +103,7 @@ def foreign_modules(modules: Mapping[str, ModuleType | None], head: str, own: st
     ``own``: the folder of the base's checkout, which may lie in the other.
     """
     real, inside = os.path.realpath(head), os.path.realpath(own)
-    files = {
-        name: _file_of(module)
-        for name, module in list(modules.items())
-        if name.partition(".")[0] != __package__.partition(".")[0]
-    }
-    return {
-        name: file for name, file in files.items() if _is_own(file, real) and not is_below(file, {inside})
-    }
+    package = __package__.partition(".")[0]
+    others = [one for one in [*modules.items()] if one[0].partition(".")[0] != package]
+    files = ((name, _file_of(module)) for name, module in others)
+    return {name: file for name, file in files if _is_own(file, real) and not is_below(file, {inside})}

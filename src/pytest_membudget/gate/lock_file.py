@@ -225,9 +225,8 @@ def read_lock(path: Path) -> dict[str, LockEntry] | None:
     _refuse_conflict(path)
     root = read_yaml(path, LOCK_FILE) or Node({}, LOCK_FILE, 1)
     mistakes = Mistakes()
-    found = {
-        nodeid: _read_entry(nodeid, node, mistakes) for nodeid, node in _tests_in(root, mistakes).items()
-    }
+    tests = _tests_in(root, mistakes)
+    found = {nodeid: _read_entry(nodeid, node, mistakes) for nodeid, node in tests.items()}
     mistakes.raise_all()
     return {nodeid: entry for nodeid, entry in found.items() if entry is not None}
 

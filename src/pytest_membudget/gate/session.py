@@ -73,9 +73,7 @@ class BudgetSession:
         marked = [item for item in items if is_marked(item)]
         planned = dict.fromkeys(map(nodeid_of, marked))
         self._unmarked = [name for name in map(nodeid_of, items) if name in had_marks and name not in planned]
-        with_bodies = dict.fromkeys(
-            str(item.path) for item in marked if marked_test(item, self._settings).has_body
-        )
+        with_bodies = {str(item.path): None for item in marked if marked_test(item, self._settings).has_body}
         self._hiding = [file for file in may_hide if file not in with_bodies]
         files = dict.fromkeys([*with_bodies, *self._hiding])
         keys: dict[str, set[str]] = {file: set() for file in self._hiding}

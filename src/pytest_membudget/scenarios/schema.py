@@ -11,18 +11,7 @@ from typing import Any, Final
 from ..budgets.budget import ARGUMENTS
 from ..user_input.fields import Field, Table, fields_of
 from ..user_input.kinds import TABLE, choice, is_text, list_of, parsed, text, text_or_table, whole
-from .job import (
-    NUMBER_TYPE,
-    Adapter,
-    Checkpointing,
-    DataParallel,
-    Degrees,
-    Generation,
-    Job,
-    Loss,
-    Optimizer,
-    Precision,
-)
+from . import job
 
 NAME: Final = Field(
     "name", text("llama3-8b"), "What the test is called; each name once a file.", required=True
@@ -62,7 +51,7 @@ _MODEL_SOURCES: Final = (
 MODEL: Final = Table(
     _MODEL_SOURCES, main="config", one_of=tuple(source.name for source in _MODEL_SOURCES), is_whole=True
 )
-_OF_TEACHER: Final = Field("type", NUMBER_TYPE, "Number type of its parameters.", "the compute type")
+_OF_TEACHER: Final = Field("type", job.NUMBER_TYPE, "Number type of its parameters.", "the compute type")
 TEACHER: Final = replace(MODEL, fields=(*_MODEL_SOURCES, _OF_TEACHER))
 
 METHOD: Final = Table(
@@ -73,18 +62,18 @@ METHOD: Final = Table(
             "`full`: every parameter. `lora`, `dora`: adapters on a frozen base; `qlora`: a quantised one.",
             required=True,
         ),
-        *fields_of(Adapter),
+        *fields_of(job.Adapter),
     ),
     main="kind",
 )
-OPTIMIZER: Final = Table(fields_of(Optimizer), main="name")
-PRECISION: Final = Table(fields_of(Precision), main="parameters")
-CHECKPOINTING: Final = Table(fields_of(Checkpointing), main="mode")
-LOSS: Final = Table(fields_of(Loss), main="kind")
-DATA_PARALLEL: Final = Table(fields_of(DataParallel), main="kind")
-GENERATE: Final = Table(fields_of(Generation))
+OPTIMIZER: Final = Table(fields_of(job.Optimizer), main="name")
+PRECISION: Final = Table(fields_of(job.Precision), main="parameters")
+CHECKPOINTING: Final = Table(fields_of(job.Checkpointing), main="mode")
+LOSS: Final = Table(fields_of(job.Loss), main="kind")
+DATA_PARALLEL: Final = Table(fields_of(job.DataParallel), main="kind")
+GENERATE: Final = Table(fields_of(job.Generation))
 
-_OF_JOB: Final = {one.name: one for one in fields_of(Job)}
+_OF_JOB: Final = {one.name: one for one in fields_of(job.Job)}
 
 
 def _shared(*names: str) -> tuple[Field, ...]:
@@ -139,7 +128,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         Field("generate", GENERATE, "Inference in place of training."),
     ),
     "The GPUs": (
-        *fields_of(Degrees, example=8),
+        *fields_of(job.Degrees, example=8),
         Field("data_parallel", DATA_PARALLEL, "What data-parallel ranks share out.", "fsdp2"),
     ),
 }

@@ -157,11 +157,8 @@ def _received(connection: socket.socket) -> tuple[CopyRequest, list[int]]:
 
 def _early(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of ``environment`` that may have been read before a worker has its order."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(_READ_BEFORE) and name not in _OWN
-    }
+    names = (name for name in environment if name.startswith(_READ_BEFORE) and name not in _OWN)
+    return {name: environment[name] for name in names}
 
 
 def _has_one_of(names: list[str], folder: str) -> bool:

@@ -79,13 +79,9 @@ class Facts(JsonObject):
             return {}
         # in another environment this package runs too, whichever version is installed there
         same = {_OWN} if self.is_environment else set()
-        names = sorted({*ours, *theirs} - same)
-        names.sort(key=lambda name: name not in ours or name not in theirs)
-        return {
-            name: VersionChange(theirs.get(name), ours.get(name))
-            for name in names
-            if ours.get(name) != theirs.get(name)
-        }
+        names = [name for name in {*ours, *theirs} - same if ours.get(name) != theirs.get(name)]
+        names.sort(key=lambda name: (name not in ours or name not in theirs, name))
+        return {name: VersionChange(theirs.get(name), ours.get(name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

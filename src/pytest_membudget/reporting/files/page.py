@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import resources
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from ...components import COMPONENTS
 from ...errors import UsageMistake
 from ...memory_report import Timeline
-from ...results.comparison import ELSEWHERE
+from ...results.comparison import ELSEWHERE, BaseFigure
 from ...units import gib_text
 from ..causes import size_text, staying, title_of, trial_texts
 from ..document import Document
@@ -103,7 +103,7 @@ def _charts(found: Sequence[ReportedTest]) -> Iterator[dict[str, Any]]:
 def _chart(one: ReportedTest, timeline: Timeline, number: int) -> dict[str, Any]:
     limit, peak = one.result.limit_bytes, one.peak_bytes or 0
     point = timeline.moments.index(timeline.peak_moment)
-    base = one.result.comparison.base if one.result.comparison is not None else None
+    base = _base_of(one)
     before = base.timeline if base is not None else None
     return {
         "id": f"chart-{number}",
@@ -123,6 +123,10 @@ def _chart(one: ReportedTest, timeline: Timeline, number: int) -> dict[str, Any]
     }
 
 
+def _base_of(one: ReportedTest) -> BaseFigure | None:
+    return one.result.comparison.base if one.result.comparison is not None else None
+
+
 def _base_line(base: Timeline, last: int) -> dict[str, Any]:
     """The base's total, scaled to the length of the head's timeline."""
     stretch = last / max(1, base.moments[-1])
@@ -134,22 +138,19 @@ def _base_line(base: Timeline, last: int) -> dict[str, Any]:
 
 def _components(one: ReportedTest) -> list[dict[str, Any]]:
     """The components at the peak, with those of the base if they are known."""
-    if one.result.figure is None:
+    figure, base = one.result.figure, _base_of(one)
+    if figure is None:
         return []
-    head: Mapping[str, int] = one.result.figure.components
-    comparison = one.result.comparison
-    figure = comparison.base if comparison is not None else None
-    base = figure.components if figure is not None else None
-    total = one.result.figure.peak_bytes
-    names = [*head, *(name for name in base or () if name not in head)]
+    before = base.components if base is not None else {}
+    sizes = {name: figure.components.get(name, 0) for name in (*figure.components, *before)}
     return [
         {
             "name": name,
             "colour": _COLOURS.get(name, "#888888"),
-            "bytes": head.get(name, 0),
-            "share": max(0.0, head.get(name, 0) / total),
-            "base": base.get(name, 0) if base is not None else None,
+            "bytes": size,
+            "share": max(0.0, size / figure.peak_bytes),
+            "base": before.get(name, 0) if base is not None else None,
         }
-        for name in names
-        if head.get(name) or (base or {}).get(name)
+        for name, size in sizes.items()
+        if size or before.get(name)
     ]

@@ -97,10 +97,8 @@ class Exchanges:
             found = [one for one in self._uncertain(rank) if one not in wanted]
             wanted |= dict.fromkeys(found)
             pending += found
-        new = [rank for rank in wanted if rank not in self._runs]
-        outdated = [
-            rank for rank in wanted if rank in self._runs and rank != goal and self._is_outdated(rank)
-        ]
+        new = wanted.keys() - self._runs.keys()
+        outdated = {*filter(self._is_outdated, wanted.keys() & self._runs.keys() - {goal})}
         return sorted(new or [rank for rank in outdated if not self._uncertain(rank)] or outdated)
 
     def _advance(self, rank: int) -> int:

@@ -146,6 +146,4 @@ def _is_of_a_card(path: str) -> bool:
 def _is_idle(thread: threading.Thread) -> bool:
     """Whether ``thread`` is a pool's, which waits for work."""
     frame: Any = sys._current_frames().get(thread.ident or 0)
-    return frame is None or frame.f_code.co_filename.endswith(
-        os.path.join("concurrent", "futures", "thread.py")
-    )
+    return frame is None or frame.f_code.co_filename.endswith("/concurrent/futures/thread.py")
