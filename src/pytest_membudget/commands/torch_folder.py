@@ -57,18 +57,13 @@ class TorchFolder:
             for name, version in wanted.items():
                 self._add(name, version)
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> contextlib.AbstractContextManager[object]:
         lock = FileLock(self.folder.with_name(f".{self.folder.name}.lock"))
         try:
-            lock.acquire(timeout=0)
+            return lock.acquire(timeout=0)
         except Timeout:
             self.say(f"another process is installing into {self.folder}: waiting for it")
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
+            return lock.acquire()
 
     def _is_usable(self) -> bool:
         """Whether a worker can import the folder's torch."""

@@ -23,6 +23,7 @@ _GPT_NAMES: Final = {
     "n_inner": "intermediate_size",
 }  # fmt: skip
 _TEXT: Final = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
+BIASES: Final = ("mlp_bias", "qkv_bias", "output_bias")
 _PLAIN: Final[Values] = {"gated": False, "norm": "layer", "mlp_bias": True}
 _BIASED: Final[Values] = {"qkv_bias": True, "output_bias": True}
 
@@ -99,9 +100,7 @@ def _opt(values: Values) -> Values:
     narrow = values["word_embed_proj_dim"] or 0
     return {
         **_PLAIN,
-        "mlp_bias": bias,
-        "qkv_bias": bias,
-        "output_bias": bias,
+        **dict.fromkeys(BIASES, bias),
         "positions": values["max_position_embeddings"] + 2,
         "embedding_dim": narrow if narrow != values["hidden_size"] else 0,
         "final_norm": values["do_layer_norm_before"],
@@ -115,9 +114,7 @@ def _falcon(values: Values) -> Values:
     grouped = values["num_kv_heads"] or heads if is_new else 1 if values["multi_query"] else heads
     return {
         **_PLAIN,
-        "mlp_bias": bias,
-        "qkv_bias": bias,
-        "output_bias": bias,
+        **dict.fromkeys(BIASES, bias),
         "kv_heads": grouped,
         "norms": 2 if not values["parallel_attn"] or norms == 2 else 1,
         "intermediate": values["ffn_hidden_size"] or 4 * values["hidden_size"],

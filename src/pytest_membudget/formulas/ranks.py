@@ -92,14 +92,10 @@ def layer_parts(rank: Rank, layer: Shape, number: int = 1) -> Iterator[Tensor]:
 
 def end_parts(rank: Rank) -> Iterator[Tensor]:
     """Those of embedding, final norm and head; the last stage has a copy of a tied embedding."""
-    for tensor in end_tensors(rank.decoder.shape):
-        if tensor.part == "embedding":
-            is_here = rank.is_first or (
-                rank.is_last and rank.decoder.shape.tied and tensor.name == "embedding"
-            )
-        else:
-            is_here = rank.is_last
-        if is_here:
+    shape = rank.decoder.shape
+    for tensor in end_tensors(shape):
+        is_head = tensor.part != "embedding" or (shape.tied and tensor.name == "embedding")
+        if (rank.is_last and is_head) or (rank.is_first and tensor.part == "embedding"):
             yield _part(rank, tensor, 1, 1)
 
 

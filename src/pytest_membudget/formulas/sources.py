@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..errors import UsageMistake
 from ..scenarios.job import Model
-from .configs import read_config
+from .configs import BIASES, read_config
 from .decoder import Decoder
 from .shapes import read_shape
 
@@ -82,9 +82,7 @@ def _megatron(values: Mapping[str, Any], where: str) -> Decoder:
         "qk_norm": "head" if has_norms else None,
         "positions": values.get("max-position-embeddings", 0) if learned else 0,
         "tied": not values.get("untie-embeddings-and-output-weights"),
-        "qkv_bias": bias,
-        "output_bias": bias,
-        "mlp_bias": bias,
+        **dict.fromkeys(BIASES, bias),
         "dropout": float(values.get("hidden-dropout", 0.1)) > 0,
         **_experts(values, inner),
         **_latent(values),

@@ -89,13 +89,11 @@ def _checkpoint_layers(decoder: Decoder, checkpointing: Checkpointing) -> None:
         decoder.recompute_layers()
     elif mode != "none":
         for number, layer in enumerate(decoder.layers):
+            options: dict[str, Any] = {}
             if mode == "per_operator":
-                context = functools.partial(create_selective_checkpoint_contexts, _policy())
-                decoder.layers[number] = checkpoint_wrapper(
-                    layer, context_fn=context, preserve_rng_state=False
-                )
-            elif number % checkpointing.every == 0:
-                decoder.layers[number] = checkpoint_wrapper(layer, preserve_rng_state=False)
+                options["context_fn"] = functools.partial(create_selective_checkpoint_contexts, _policy())
+            if options or number % checkpointing.every == 0:
+                decoder.layers[number] = checkpoint_wrapper(layer, preserve_rng_state=False, **options)
 
 
 def _policy() -> Any:

@@ -156,15 +156,12 @@ def _rank(row: TestResult, estimate: MemoryReport | None) -> str:
 
 def _verdict(row: TestResult, note: str | None) -> str:
     """The verdict; in brackets the statuses in the lock file and since the base, and a note."""
-    lock = row.lock.word if row.lock is not None and row.lock.word != UNCHANGED else ""
-    if lock and not (row.lock is not None and row.lock.allowed):
-        lock = f"lock: {lock}"
+    word, is_excused = (row.lock.word, row.lock.allowed) if row.lock is not None else (UNCHANGED, None)
+    lock = "" if word == UNCHANGED else word if is_excused else f"lock: {word}"
     # a column says how much it has grown, and nothing is said twice
-    is_said = row.state in (UNCHANGED, ALLOWED_GROWTH) or (
-        row.lock is not None and row.lock.word == row.state
-    )
+    is_said = row.state in (UNCHANGED, ALLOWED_GROWTH, word)
     state = "" if is_said else (row.state or "").removeprefix("over ")
-    said = [word for word in (lock, state, note) if word]
+    said = [text for text in (lock, state, note) if text]
     verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
     return f"{verdict} ({', '.join(said)})" if said else verdict
 

@@ -4,7 +4,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -55,15 +55,10 @@ def use_single_tensor(item: pytest.Item, note: Note) -> None:
 
 
 def _change_options(note: Note, options: dict[str, bool | None]) -> None:
-    for kind in _optimizers():
-        if options.keys() <= inspect.signature(kind.__init__).parameters.keys():
-            kind.__init__ = _with_options(kind.__init__, note, options)  # type: ignore[method-assign]
-
-
-def _optimizers() -> Iterator[type[Optimizer]]:
     for kind in vars(torch.optim).values():
-        if isinstance(kind, type) and issubclass(kind, Optimizer) and "__init__" in vars(kind):
-            yield kind
+        is_own = isinstance(kind, type) and issubclass(kind, Optimizer) and "__init__" in vars(kind)
+        if is_own and options.keys() <= inspect.signature(kind.__init__).parameters.keys():
+            kind.__init__ = _with_options(kind.__init__, note, options)
 
 
 def _with_options(
