@@ -78,8 +78,7 @@ def _run(options: argparse.Namespace) -> int:
         for gpu, tried in cards.items()
         for value in next_values(tried, options.step, options.max)
     ]:
-        shown = ", ".join(point.id for point in points)
-        print_lines([f"{options.vary}: {shown}"])
+        print_lines([f"{options.vary}: {', '.join(point.id for point in points)}"])
         _try(options, points, cards)
     for gpu, tried in cards.items():
         print_lines(result_lines(options.vary, gpu, tried, options.max, terminal_width()))

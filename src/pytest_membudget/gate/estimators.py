@@ -111,6 +111,7 @@ def choose_estimators(
     if isinstance(given, GivenEstimates):
         both = (given, given.measurer)
         return Estimators(_GIVEN, lambda files, collected: both, is_given=True)
+    stand_in = find_stand_in()
     order = Order(
         args=start.args,
         dir=start.dir,
@@ -118,9 +119,9 @@ def choose_estimators(
         gpu=settings.gpu or DEFAULT_GPU,
         timeout=settings.timeout,
         processes=processors(os.environ),
+        stand_in=stand_in,
+        observes=settings.cache != OFF,
     )
-    stand_in = find_stand_in()
-    order = replace(order, stand_in=stand_in, observes=settings.cache != OFF)
     template = Template(order, start.template)
     if prepares:
         template.begin(waits=True)
@@ -142,9 +143,8 @@ def choose_estimators(
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected, template=template.address)
-        bodies = TracingEstimator(ordered, cache_for, snapshots, early.start)
         measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device)
-        return bodies, measurer
+        return TracingEstimator(ordered, cache_for, snapshots, early.start), measurer
 
     name = settings.gpu or f"{DEFAULT_GPU} where no gpu is named, whose size limits nothing"
     measuring = "measures nothing" if settings.measure == OFF else "measures where CUDA is"

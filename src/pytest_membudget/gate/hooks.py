@@ -133,9 +133,8 @@ class Gate:
         """Estimate what will run; an xdist worker waits until it is given a test."""
         if self._only_asks:
             return
-        has_whole_files = lists_removed(self._config)
-        collected, may_hide = (self._items, self._may_hide) if has_whole_files else ([], [])
-        marked = self.session.plan(session.items, collected, may_hide, self._collected)
+        whole_files = (self._items, self._may_hide) if lists_removed(self._config) else ([], [])
+        marked = self.session.plan(session.items, *whole_files, self._collected)
         if is_first(self._config) and (session.items or not self._items):  # else nothing passes anyway
             self.session.look_for_hidden()
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors

@@ -214,8 +214,7 @@ class BudgetSession:
 
     def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
         """The result of a test that is not estimated: ``error`` or ``skipped``, with the reason."""
-        test = marked_test(item, self._settings)
-        return result_of(test, Verdict(verdict, reason))
+        return result_of(marked_test(item, self._settings), Verdict(verdict, reason))
 
     def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""

@@ -188,8 +188,7 @@ class ReportedTest:
 
 def reported_tests(document: Document) -> list[ReportedTest]:
     """The tests of ``document``: failing ones, then changed ones, then the others; each the worst first."""
-    found = [_reported(result) for result in document.tests]
-    return sorted(found, key=_order)
+    return sorted(map(_reported, document.tests), key=_order)
 
 
 def _order(one: ReportedTest) -> tuple[bool, bool, int, int, str]:

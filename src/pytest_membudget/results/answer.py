@@ -176,6 +176,12 @@ class Answer(Exchange):
         return self.reports[0] if self.reports else None
 
     @property
+    def own_report(self) -> MemoryReport:
+        """The same of an answer that has one."""
+        assert self.report is not None
+        return self.report
+
+    @property
     def peak_bytes(self) -> int:
         """The peak of its one rank; 0 without a report."""
         return self.report.peak_bytes if self.report is not None else 0

@@ -43,18 +43,10 @@ def start_process(
     read_orders, write_orders = os.pipe()
     read_answers, write_answers = os.pipe()
     path = json.dumps([os.path.abspath(entry) for entry in sys.path] if import_path is None else import_path)
+    options = interpreter_options()
+    options += _against_defects() if python in (None, sys.executable) else []
     process = subprocess.Popen(
-        [
-            python or sys.executable,
-            *interpreter_options(),
-            *(_against_defects() if python in (None, sys.executable) else ()),
-            "-c",
-            _BOOT,
-            path,
-            module,
-            str(read_orders),
-            str(write_answers),
-        ],
+        [python or sys.executable, *options, "-c", _BOOT, path, module, f"{read_orders}", f"{write_answers}"],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

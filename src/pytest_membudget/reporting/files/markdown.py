@@ -199,8 +199,7 @@ def _largest(figure: MemoryReport | None) -> str:
 
 def _why(one: ReportedTest, links: Links) -> str:
     """The folded section of one test: its changes or holders, and the text of an error."""
-    found = one.causes(_CAUSES)
-    listed = [f"- {_cause(cause, links)}" for cause in found]
+    listed = [f"- {_cause(cause, links)}" for cause in one.causes(_CAUSES)]
     body = ["\n".join(listed)] if listed else []
     for title_of_rows, rows, rest in staying(one.result.figure) if one.result.figure is not None else ():
         lines = [*(f"- {_cause(row, links)}" for row in rows), *([f"- {rest}"] if rest else [])]

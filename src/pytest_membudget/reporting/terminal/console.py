@@ -58,8 +58,8 @@ def summary_lines(
     changed = [row for row in rows if not row.fails and row.status in (SHRUNK, GROWN)]
     notable = [*legend(rows), *small_line(rows), *changed_lines(changed if lists_changes else [], width)]
     below = _lines_below(rows, unchecked, is_verbose=is_verbose)
-    counts = _counts(rows, len(unchecked), len(not_run))
-    yield from folded([*notable, *below, ", ".join(counts)], width)
+    counts = ", ".join(_counts(rows, len(unchecked), len(not_run)))
+    yield from folded([*notable, *below, counts], width)
 
 
 def _lines_below(

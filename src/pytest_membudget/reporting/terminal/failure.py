@@ -195,10 +195,8 @@ def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
     if gpus == 1:
         return []
     largest = sorted(reports, key=lambda report: (-report.peak_bytes, report.rank))
-    lines = [
-        "",
-        f"Ranks by their peaks ({len(reports)} of {gpus} {_KINDS.get(reports[0].kind, reports[0].kind)}):",
-    ]
+    kind = _KINDS.get(reports[0].kind, reports[0].kind)
+    lines = ["", f"Ranks by their peaks ({len(reports)} of {gpus} {kind}):"]
     for report in largest[:_RANKS]:
         host = report.host
         held = f"  host {gib_text(host.peak_bytes)}" if host is not None else ""

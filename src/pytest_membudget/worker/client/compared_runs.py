@@ -72,9 +72,7 @@ class Compared:
 
     def caveats(self) -> Iterator[Caveat]:
         """Those of ``most``; of what was varied only what the figure depends on, and by how much."""
-        assert self.first.report is not None
-        assert self.most.report is not None
-        for one in self.first.report.caveats:
+        for one in self.first.own_report.caveats:
             if one.cause in _VARIED and self._lost is not None:
                 reason = first_line(self._lost)
                 yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
@@ -88,10 +86,10 @@ class Compared:
             yield from self._depending(varied.BUCKETS)
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
         others = [one for report in reports for one in not_counted(report)]
-        kept = [one for one in self.most.report.caveats if one.cause not in _VARIED]
+        kept = [one for one in self.most.own_report.caveats if one.cause not in _VARIED]
         if self.most is self.left and self._is_worst:
-            kept = [*(one for one in self.most.report.caveats if one.cause is WORST_CASE), *kept]
-        collected = [one for one in self.first.report.caveats if one.text.startswith(varied.GARBAGE)]
+            kept = [*(one for one in self.most.own_report.caveats if one.cause is WORST_CASE), *kept]
+        collected = [one for one in self.first.own_report.caveats if one.text.startswith(varied.GARBAGE)]
         yield from dict.fromkeys([*kept, *collected, *others])
 
     @property
@@ -106,12 +104,11 @@ class Compared:
 
     def without_first(self) -> Iterator[Caveat]:
         """Those of ``most`` where the first has raised, and so is not compared: all, if other runs agree."""
-        assert self.most.report is not None
         reason = f"with other answers the test has no figure: {first_line(self.first)}"
         agree = self._others_agree
         # what is true nowhere there, or in one element, is no worst case
         has_least = any(self.most is one for one in (*self.others[1:2], *self.odd))
-        for one in self.most.report.caveats:
+        for one in self.most.own_report.caveats:
             rests = one.cause in (_VARIED if has_least else _READS) and not agree
             yield Caveat(DEPENDS, f"{one.text}; {reason}") if rests else one
         for what in {*self.first.unknown} - {*varied.OF_READS, *varied.APART} if not agree else ():
@@ -157,11 +154,9 @@ class Compared:
 
     def _of_checks(self) -> Iterator[Caveat]:
         """What is finite in the first run, where one in which it is not takes most."""
-        assert self.first.report is not None
-        assert self.most.report is not None
         if varied.FINITE in self.first.unknown and any(self.most is one for one in self.odd):
-            named = [one.text.partition(" (")[0] for one in self.first.report.caveats]
-            for one in self.most.report.caveats:
+            named = [one.text.partition(" (")[0] for one in self.first.own_report.caveats]
+            for one in self.most.own_report.caveats:
                 if one.cause in _VARIED and one.text.partition(" (")[0] not in named:
                     yield from self._depending(one.text)
 
@@ -184,8 +179,7 @@ class Compared:
 
     def peaks_differ(self, one: Answer) -> bool:
         """Whether ``one`` has another peak than the first; what it holds at its end may be garbage."""
-        assert self.first.report is not None
-        return not one.has_figure or one.report is None or one.report.peak != self.first.report.peak
+        return not one.has_figure or one.report is None or one.report.peak != self.first.own_report.peak
 
     def _without(self, *left_out: Answer | None) -> list[Answer]:
         """The runs but those; equal ones are others."""
@@ -262,8 +256,7 @@ class Compared:
         self, text: str, own: Cause = DEPENDS, when: str = "with other answers "
     ) -> Iterator[Caveat]:
         """That the figure depends on ``text``; where it does not, which parts do: a budget may limit each."""
-        assert self.first.report is not None
-        most, metric = self.first.peak_bytes, self.first.report.metric
+        most, metric = self.first.peak_bytes, self.first.own_report.metric
         # one that has raised is smaller as it ended sooner
         sizes = [one.peak_bytes for one in self._counted if one.has_figure or one.peak_bytes > most]
         figure = f"{text}; {when}the figure is {range_text(sizes)}"
@@ -291,8 +284,7 @@ def most_of(runs: Sequence[Answer]) -> Answer:
 
 def parts_of(answer: Answer) -> dict[str, int]:
     """All that a budget may be held to, by what it is called in a caveat."""
-    report = answer.report
-    assert report is not None
+    report = answer.own_report
     host = report.host
     return {
         **{f"{metric} memory is": size for metric, size in report.peak.items()},

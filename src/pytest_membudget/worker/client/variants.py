@@ -204,12 +204,11 @@ def _with_garbage(first: Answer, kept: Answer) -> Answer:
     if first.report is None or (kept.has_figure and parts_of(kept) == parts_of(first)):
         return first
     most = most_of([first, kept])
-    assert most.report is not None
     lost = f"{varied.GARBAGE}; where it does not, the test has no figure: {first_line(kept)}"
     compared = Compared(first, [kept])
     depending = compared.of_garbage() if kept.has_figure else [Caveat(DEPENDS, lost)]
-    found = [*first.report.caveats, *depending, *not_counted(most.report)]
-    return _as_first(first, most, replace(most.report, caveats=tuple(dict.fromkeys(found))))
+    found = [*first.report.caveats, *depending, *not_counted(most.own_report)]
+    return _as_first(first, most, replace(most.own_report, caveats=tuple(dict.fromkeys(found))))
 
 
 def _together(first: Answer, compared: Compared, further: FurtherRuns) -> Answer:

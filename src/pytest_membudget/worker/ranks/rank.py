@@ -64,8 +64,7 @@ class RankPlugin(ServingPlugin):
             dist.init_process_group(self._start.backend, timeout=limit)
             accept_own_group()
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            reason = f"the process group could not be formed ({what})"
+            reason = f"the process group could not be formed ({type(error).__name__}: {error})"
             return failed(reason, is_last=True)
         flush_output()
         # output from here on is the test's: it may print before the session reads this

@@ -59,8 +59,7 @@ def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExceptio
     where = _users_place(item, excinfo) or _place(item, excinfo)
     # PyTorch's general advice follows; ours depends on what holds the memory
     reason = str(excinfo.value).partition(_GENERAL_ADVICE)[0].strip()
-    calls = _calls(item, excinfo)
-    return Answer(OUT_OF_MEMORY, reason, "\n".join(calls), where)
+    return Answer(OUT_OF_MEMORY, reason, "\n".join(_calls(item, excinfo)), where)
 
 
 def _remedy(error: BaseException) -> str:
@@ -111,8 +110,7 @@ def _words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> s
 
 def _has_own_words(item: pytest.Item) -> bool:
     """Whether it says itself what an exception means: a doctest, or what a conftest collects."""
-    is_plain = isinstance(item, pytest.Function) or type(item).repr_failure is pytest.Item.repr_failure
-    return not is_plain
+    return not isinstance(item, pytest.Function) and type(item).repr_failure is not pytest.Item.repr_failure
 
 
 def _place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
