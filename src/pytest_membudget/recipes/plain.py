@@ -27,9 +27,10 @@ def train_stages(job: Job, mesh: DeviceMesh) -> None:
     models = {number: _stage(job, shape, mesh, number, count) for number in range(rank, count, ranks)}
     trained = [parameter for model in models.values() for parameter in model.parameters()]
     optimizer = optimizer_class(job.optimizer)(trained)
-    schedule = _schedule(
-        job, [_staged(job, shape, mesh, model, number, count) for number, model in models.items()]
-    )
+    stages: Any = [_staged(job, shape, mesh, model, number, count) for number, model in models.items()]
+    kind: Any = get_schedule_class(degrees.pipeline_parallel_schedule)
+    own = stages if issubclass(kind, PipelineScheduleMulti) else stages[0]
+    schedule = kind(own, n_microbatches=job.accumulation, loss_fn=next_token_loss)
     tokens = torch.zeros(job.micro_batch * job.accumulation, job.sequence, dtype=torch.int64, device="cuda")
     for _ in range(STEPS):
         inputs = (tokens,) if 0 in models else ()
@@ -72,12 +73,6 @@ def _staged(
         output_args=logits if number == count - 1 else handed,
         group=mesh.get_group("pipeline"),
     )
-
-
-def _schedule(job: Job, stages: list[Any]) -> Any:
-    kind: Any = get_schedule_class(job.degrees.pipeline_parallel_schedule)
-    own = stages if issubclass(kind, PipelineScheduleMulti) else stages[0]
-    return kind(own, n_microbatches=job.accumulation, loss_fn=next_token_loss)
 
 
 def decoder_of(job: Job, model: Model, number_type: torch.dtype, stage: range | None = None) -> Decoder:

@@ -33,7 +33,17 @@ def hugging_face_plan(causal: Any, sequence_parallel: bool) -> dict[str, Any]:
     plan[f"{body}.embed_tokens"] = RowwiseParallel(input_layouts=Replicate(), output_layouts=between)
     plan["lm_head"] = ColwiseParallel(input_layouts=between, output_layouts=Replicate())
     if sequence_parallel:
-        plan |= _sequence_plan(body)
+        layer, whole = f"{body}.layers.*", Replicate()
+        plan |= {
+            f"{body}.norm": SequenceParallel(),
+            f"{layer}.input_layernorm": SequenceParallel(),
+            f"{layer}.post_attention_layernorm": SequenceParallel(),
+            f"{layer}.mlp": PrepareModuleInput(input_layouts=(between,), desired_input_layouts=(whole,)),
+        }
+        plan[f"{layer}.self_attn"] = PrepareModuleInput(
+            input_kwarg_layouts={"hidden_states": between},
+            desired_input_kwarg_layouts={"hidden_states": whole},
+        )
     return plan
 
 
@@ -59,16 +69,3 @@ def llama_plan(llama: Any, sequence_parallel: bool) -> dict[str, Any]:
         )
     lacks = {name for name in ("embedding", "norm", "head") if getattr(llama, name) is None}
     return {name: style for name, style in plan.items() if name not in lacks}
-
-
-def _sequence_plan(body: str) -> dict[str, Any]:
-    layer, split, whole = f"{body}.layers.*", Shard(1), Replicate()
-    return {
-        f"{body}.norm": SequenceParallel(),
-        f"{layer}.input_layernorm": SequenceParallel(),
-        f"{layer}.post_attention_layernorm": SequenceParallel(),
-        f"{layer}.self_attn": PrepareModuleInput(
-            input_kwarg_layouts={"hidden_states": split}, desired_input_kwarg_layouts={"hidden_states": whole}
-        ),
-        f"{layer}.mlp": PrepareModuleInput(input_layouts=(split,), desired_input_layouts=(whole,)),
-    }

@@ -93,9 +93,9 @@ class Workers:
 
     def expect_in_full(self, request: Request) -> None:
         """Of the expected runs of ``request``'s test and variant not the figures alone are asked for."""
-        same = [one for one in self._expected if (one.key, one.variant) == (request.key, request.variant)]
-        in_full = {one: replace(one, figures_only=False) for one in same}
-        self._expected = deque(in_full.get(one, one) for one in self._expected)
+        for place, one in enumerate(self._expected):
+            if (one.key, one.variant) == (request.key, request.variant):
+                self._expected[place] = replace(one, figures_only=False)
 
     def ask(self, request: Request) -> Answer:
         """The answer to ``request``. Raises ``WorkerFailure`` if the worker is lost."""

@@ -204,10 +204,11 @@ class MadeFiles:
                 yield from ((_MADE, path + own[len(source) :]) for own in below)
         if path is None or path in done or not self._is_below(path):
             return
+        loses = event in _LOSES and (event != "open" or given[2] & os.O_TRUNC)
         if not os.path.lexists(path):
             if event in _MAKES:
                 yield _MADE, path
-        elif event in _LOSES and self._is_users(path, done) and self._is_kept(event, given, path):
+        elif loses and self._is_users(path, done) and self._keep(event, path):
             yield _KEPT, path
 
     def _is_below(self, path: str) -> bool:
@@ -217,18 +218,14 @@ class MadeFiles:
     def _is_users(self, path: str, done: Collection[str]) -> bool:
         return self._is_below(path) and not is_below(path, done)
 
-    def _is_kept(self, event: str, given: tuple[Any, ...], path: str) -> bool:
-        return (event != "open" or bool(given[2] & os.O_TRUNC)) and self._keep(event, path)
-
     def _keep(self, event: str, path: str) -> bool:
         """Whether what ``event`` does to ``path`` is done to something else; another run may have kept it."""
         found, old, new = os.lstat(path), os.fsencode(path), os.fsencode(self._away(path))
         if os.path.lexists(new):
             return False
         if event == "shutil.rmtree":
-            return (
-                stat.S_ISDIR(found.st_mode) and not _C.rename(old, new) and not _C.mkdir(old, found.st_mode)
-            )
+            is_folder = stat.S_ISDIR(found.st_mode)
+            return is_folder and not _C.rename(old, new) and not _C.mkdir(old, found.st_mode)
         if not stat.S_ISREG(found.st_mode) or not found.st_size:  # an empty file may be a lock
             return False
         does = _C.rename if event == "open" else _C.link
