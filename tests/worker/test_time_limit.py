@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pytest_membudget.worker.time_limit import LONGEST, Overrun, Watch, processor_seconds, wants_processor
+from pytest_membudget.worker.time_limit import LONGEST, Overrun, Watch, usage
 
 #: A program that uses 0.6 s of processor time in a process of a process of its own session, and stays.
 COMPILES = """
@@ -121,7 +121,7 @@ def test_what_it_has_started_counts(start, program):
     pid = start(program)
     deadline = time.monotonic() + 60
 
-    while (used := processor_seconds(pid)) < 0.5 and time.monotonic() < deadline:
+    while (used := usage(pid)[0]) < 0.5 and time.monotonic() < deadline:
         time.sleep(0.1)
 
     assert used >= 0.5
@@ -131,7 +131,7 @@ def test_a_process_that_is_gone_has_none():
     process = subprocess.Popen(["true"])
     process.wait()
 
-    assert processor_seconds(process.pid) == 0
+    assert usage(process.pid)[0] == 0
 
 
 def test_other_processes_do_not_count(start):
@@ -139,8 +139,8 @@ def test_other_processes_do_not_count(start):
     waiting = start("import time\ntime.sleep(60)")
     time.sleep(1)
 
-    assert processor_seconds(waiting) < 0.5
-    assert processor_seconds(os.getpid()) > processor_seconds(waiting)
+    assert usage(waiting)[0] < 0.5
+    assert usage(os.getpid())[0] > usage(waiting)[0]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_runs_or_would_run_wants_a_processor(start, program, wants):
     pid = start(program)
     time.sleep(0.5)
 
-    assert sum(wants_processor(pid) for _ in range(10)) >= 9 if wants else not wants_processor(pid)
+    assert sum(usage(pid)[1] for _ in range(10)) >= 9 if wants else not usage(pid)[1]
 
 
 def test_what_is_said_of_it():

@@ -9,7 +9,7 @@ from typing import Final
 from ..errors import UsageMistake
 from ..formulas.decoder import Decoder, Shape
 from ..formulas.sources import decoder_of
-from ..scenarios.job import Job, Model, Optimizer
+from ..scenarios.job import FACTORS, Job, Model, Optimizer
 
 #: Classes of ``torch.optim`` (2.13) by the names of scenario files; other libraries' are called the same.
 TORCH_NAMES: Final[Mapping[str, str]] = {
@@ -46,9 +46,8 @@ _TITAN_RELEASE: Final = "0.2"
 _TITAN: Final = (
     *("gpus", "accumulation", "compiled", "offload", "checkpointing", "optimizer.name"),
     *("optimizer.implementation", "precision.parameters", "precision.compute"),
-    *("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree"),
-    *("context_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree"),
-    *("pipeline_parallel_schedule", "data_parallel.reshards_after_forward"),
+    *(*FACTORS, "expert_parallel_degree", "pipeline_parallel_schedule"),
+    "data_parallel.reshards_after_forward",
 )
 #: Fields by the recipe that reads them, tables' as ``table.field`` or, where it reads all of one, its name.
 READS: Final[Mapping[str, frozenset[str]]] = {

@@ -67,7 +67,7 @@ class Watch:
         """Why the process is over its limit; None if it is within, or the next check is later."""
         if self.wait_seconds():
             return None
-        return self.check(time.monotonic(), processor_seconds(self._pid), wants_processor(self._pid))
+        return self.check(time.monotonic(), *usage(self._pid))
 
     def check(self, now: float, used: float, wants: bool = False) -> Overrun | None:
         """Why the process, which has ``used`` so many seconds until ``now``, is over its limit, if it is.
@@ -90,18 +90,15 @@ class Watch:
         return Overrun(self._limit, self._counted - self._marked) if waits else None
 
 
-def processor_seconds(pid: int) -> float:
+def usage(pid: int) -> tuple[float, bool]:
     """Processor time of process ``pid``, its group and its descendants, including ended and reaped ones.
 
-    ``proc_pid_stat(5)``, man-pages 6.9.
+    And whether a thread of these runs, or would if a processor were free. ``proc_pid_stat(5)``, man-pages 6.
     """
-    return sum(stat.seconds for stat in _tree(pid))
-
-
-def wants_processor(pid: int) -> bool:
-    """Whether a thread of these processes runs, or would if a processor were free."""
-    threads = (f"{stat.pid}/task/{thread}" for stat in _tree(pid) for thread in _listed(f"{stat.pid}/task"))
-    return any(stat.state == b"R" for thread in threads if (stat := _stat(thread)) is not None)
+    found = _tree(pid)
+    threads = (f"{stat.pid}/task/{thread}" for stat in found for thread in _listed(f"{stat.pid}/task"))
+    wants = any(stat.state == b"R" for thread in threads if (stat := _stat(thread)) is not None)
+    return sum(stat.seconds for stat in found), wants
 
 
 def _tree(pid: int) -> list["_Stat"]:
