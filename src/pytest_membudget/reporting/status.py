@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, Part, parts_of, suggested_gib
+from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, Part, suggested_gib
 from ..results.comparison import (
     GROWN,
     LOCK_FILE,
@@ -67,11 +67,6 @@ class ReportedTest:
         """By how many bytes the peak is over the budget; 0 if it is within, or if there is none."""
         limit = self.result.limit_bytes
         return max(0, (self.peak_bytes or 0) - limit) if limit is not None else 0
-
-    @property
-    def over(self) -> Part | None:
-        """What is over its budget; None if nothing is."""
-        return over_of(self.result)
 
     @property
     def has_changed(self) -> bool:
@@ -163,7 +158,7 @@ class ReportedTest:
 
     def _allowing(self, code: Code) -> str:
         """What to take off, or to write, where it is over its budget; empty where that is not known."""
-        over, budget = self.over, self.result.budget
+        over, budget = self.result.over, self.result.budget
         if over is None:
             return ""
         is_card = not over.of and (budget is None or budget.gib is None)
@@ -180,7 +175,7 @@ class ReportedTest:
 
     def causes(self, most: int) -> list[Cause]:
         """The causes, the largest first: changes since the base, else who holds what is over, or the peak."""
-        figure, over = self.result.figure, self.over
+        figure, over = self.result.figure, self.result.over
         holders = figure.holders if figure is not None else ()
         found = self.result.findings or (over.holders if over is not None else holders)
         return list(found[:most])
@@ -253,18 +248,6 @@ def legend(results: Iterable[TestResult]) -> Iterator[str]:
     unchecked = sum(bool(result.unchecked_caveats) for result in marked)
     failing = f"--membudget-strict fails {unchecked or 'none'} of these {len(marked)}"
     yield f"* data assumed or memory not modelled; {failing}"
-
-
-def over_of(result: TestResult) -> Part | None:
-    """What of ``result`` is over, as ``judge`` looks for it; None if nothing is, or there is no figure."""
-    figure, budget, limit_bytes = result.figure, result.budget, result.limit_bytes
-    if figure is None:
-        return None
-    if limit_bytes is not None and figure.peak_bytes > limit_bytes:  # the budget's, or the lock file's
-        return Part("gib", "", limit_bytes, figure)
-    reports = result.measurements or result.estimates
-    parts = parts_of(budget, reports, result.host_bytes) if budget is not None else ()
-    return next((part for part in parts if part.of and part.excess_bytes > 0), None)
 
 
 def _enough(result: TestResult, part: Part) -> Any:

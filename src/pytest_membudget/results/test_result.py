@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final
 
 from ..budgets.budget import Budget
-from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, suggested_gib
+from ..budgets.verdict import ERROR, OVER, UNDECIDED, UNSET, VERDICTS, WITHIN, Part, parts_of, suggested_gib
 from ..caveats import (
     COMPONENT_DEPENDS,
     HELD_DEPENDS,
@@ -269,6 +269,18 @@ class TestResult(JsonObject):
         """
         found = self.worst_measurement or self.worst_estimate
         return found if found is not None and found.peak_bytes and not self.raised else None
+
+    @property
+    def over(self) -> Part | None:
+        """What is over its budget, as ``judge`` looks for it; None if nothing is, or there is no figure."""
+        figure, budget, limit_bytes = self.figure, self.budget, self.limit_bytes
+        if figure is None:
+            return None
+        if limit_bytes is not None and figure.peak_bytes > limit_bytes:  # the budget's, or the lock file's
+            return Part("gib", "", limit_bytes, figure)
+        reports = self.measurements or self.estimates
+        parts = parts_of(budget, reports, self.host_bytes) if budget is not None else ()
+        return next((part for part in parts if part.of and part.excess_bytes > 0), None)
 
     @property
     def estimate_of_verdict(self) -> MemoryReport | None:

@@ -178,15 +178,15 @@ def _size_text(size_bytes: int | None) -> str:
 
 
 def _verdict(one: ReportedTest) -> str:
+    result, over, reason = one.result, one.result.over, ""
     word = f"**{one.word}**" if one.level == FAILURE else one.word
-    word += f" \\{one.result.mark}" if one.result.mark else ""
-    reason = one.result.comparison.reason if one.result.comparison is not None else ""
-    if one.over is not None and one.over.of and one.level == FAILURE:  # its budget has no column
-        reason = one.result.reason
-    if one.result.excused_until is not None and one.result.lock is not None:
-        reason = one.result.lock.reason
-    elif one.result.status != NOT_COMPARABLE and reason is not one.result.reason:
-        reason = ""
+    word += f" \\{result.mark}" if result.mark else ""
+    if result.excused_until is not None and result.lock is not None:
+        reason = result.lock.reason
+    elif over is not None and over.of and one.level == FAILURE:  # its budget has no column
+        reason = result.reason
+    elif result.comparison is not None and result.status == NOT_COMPARABLE:
+        reason = result.comparison.reason
     return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if reason else word
 
 

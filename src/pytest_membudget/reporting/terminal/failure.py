@@ -12,7 +12,6 @@ from ...results.test_result import TestResult
 from ...units import gib_text, signed_size
 from ...user_input.nodes import PYTHON
 from ..causes import cause_lines, change_lines, enough, staying, title_of
-from ..status import over_of
 from .fitting import folded
 
 #: Most holders that a failure lists; report.json has more.
@@ -61,26 +60,24 @@ def _assumed_before(row: TestResult) -> list[str]:
 def _figures(row: TestResult, width: int) -> list[str]:
     """The components, the largest holders, the caveats and what would reduce the figure."""
     estimate, measurement = row.estimate_of_verdict, row.worst_measurement
-    if estimate is None:
+    if estimate is None or not (measurement or estimate.peak_bytes or estimate.host):
         return []
     if measurement is not None:
         lines = ["", *figures_table(row), *_all_ranks(row.measurements, row.gpus)]
         lines += _holders(measurement.holders, width)
-    elif estimate.peak_bytes or estimate.host is not None:
+    else:
         lines = ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
         lines += _all_ranks(row.estimates, row.gpus)
         if row.host_bytes is not None and row.gpus > 1:
             held = gib_text(row.host_bytes)
             lines += ["", f"Host memory of the machine that holds most of it, all its ranks: {held}"]
-        over = over_of(row)
+        over = row.over
         if over is not None and over.argument == "components":
             lines += _holders(over.holders, width, f"What holds {over.of}:")
         else:
             lines += _holders(estimate.holders, width)
         if estimate.host is not None and _is_about_host(row):
             lines += _holders(estimate.host.holders, width, "In host memory:")
-    else:
-        return []
     for title, rows, rest in staying(measurement or estimate):
         lines += ["", f"{title}:", *cause_lines(rows, width), *([f"  {rest}"] if rest else [])]
     caveats = [*filter(row.concerns, estimate.caveats)]
