@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,56 +33,50 @@ _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 Begin = Callable[[Sequence[str], Collected], tuple[Estimator, Estimator]]
 
 
+@dataclass
 class Estimators:
     """The estimators of one session."""
 
-    def __init__(
-        self,
-        header: str,
-        begin: Begin,
-        template: Template | None = None,
-        early: EarlyWorker | None = None,
-        *,
-        is_given: bool = False,
-    ) -> None:
-        """``header``: the line in the session's header. ``template``: of workers. ``early``: their first.
+    header: str
+    """The line in the session's header."""
+    begin: Begin
+    template: Template | None = None
+    """Of workers."""
+    early: EarlyWorker | None = None
+    """The first of them."""
+    is_given: bool = False
+    """Whether figures come from ``pytest_membudget.testing``, so that nothing is checked."""
 
-        ``is_given``: figures come from ``pytest_membudget.testing``, so nothing is checked.
-        """
-        self.header = header
-        self._template = template
-        self._early = early
-        self.is_given = is_given
-        self._begin = begin
+    def __post_init__(self) -> None:
         self.plan((), {})
 
     def plan(self, files: Sequence[str], collected: Collected) -> None:
         """Begin with ``files``, those of the tests with a body that will run."""
-        self.bodies, self.measurer = self._begin(files, collected)
+        self.bodies, self.measurer = self.begin(files, collected)
 
     def begin_template(self, *, waits: bool = False) -> str:
         """Prepare for workers while the session collects; returns where this and other processes get them.
 
         ``waits``: until another process prepares for them too.
         """
-        if self._template is None:
+        if self.template is None:
             return ""
-        self._template.begin(waits=waits)
-        return self._template.address
+        self.template.begin(waits=waits)
+        return self.template.address
 
     def begin_worker(self, files: Sequence[str]) -> None:
         """Ask for a worker of ``files``, which the session collects and whose tests all run."""
-        if self._early is not None:
-            self._early.begin(files)
+        if self.early is not None:
+            self.early.begin(files)
 
     def close(self) -> None:
         """End all processes."""
         self.bodies.close()
         self.measurer.close()
-        if self._early is not None:
-            self._early.close()
-        if self._template is not None:
-            self._template.close()
+        if self.early is not None:
+            self.early.close()
+        if self.template is not None:
+            self.template.close()
 
     def estimate(self, test: MarkedTest) -> TestResult:
         """The result of ``test``."""

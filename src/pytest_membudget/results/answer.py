@@ -60,11 +60,6 @@ class Request(JsonObject):
     """Whether files are imported anew for it, and are answered as its variant has it."""
 
     @property
-    def has_place(self) -> bool:
-        """Whether it has a launcher's variables."""
-        return self.world_size > 1 or self.launched
-
-    @property
     def place(self) -> dict[str, Any]:
         """Arguments of a device's ``begin``: which of several ranks this is; empty for a test on one GPU."""
         names = ("rank", "world_size", "received") if self.world_size > 1 else ()

@@ -168,7 +168,8 @@ class Workers:
 
     def _asks_place(self, request: Request) -> bool:
         """Whether the files ask for the rank that ``request`` is while they are imported."""
-        return request.has_place and self._worker_for(request.file).asks_place
+        is_launched = request.world_size > 1 or request.launched
+        return is_launched and self._worker_for(request.file).asks_place
 
     def _ask_worker(self, request: Request) -> Answer:
         try:
