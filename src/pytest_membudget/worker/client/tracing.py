@@ -127,7 +127,7 @@ class TracingEstimator(Estimator):
 
     def collect(self, files: Sequence[str]) -> None:
         """Collect ``files`` in a worker."""
-        self._workers_of(self._order_for(None, 1)).collect(files)
+        self._workers_of(self._order).collect(files)
 
     @property
     def uncollected(self) -> list[str]:
@@ -152,7 +152,8 @@ class TracingEstimator(Estimator):
 
     def _workers_for(self, test: MarkedTest, budget: Budget, change: Change | None = None) -> Workers:
         """Workers that run ``test``, or a trial of ``change``."""
-        order = self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ))
+        cards = gpus_a_machine(budget.gpus, os.environ)
+        order = replace(self._order, gpu=budget.gpu or self._order.gpu, cards=cards)
         order = for_program(order, test.program)
         return self._workers_of(with_expandable_segments(order) if change is EXPANDABLE_SEGMENTS else order)
 
@@ -161,9 +162,6 @@ class TracingEstimator(Estimator):
         if key not in self._workers:
             self._workers[key] = Workers(order, self._cache_for(order), self._start)
         return self._workers[key]
-
-    def _order_for(self, gpu: str | None, cards: int) -> Order:
-        return replace(self._order, gpu=gpu or self._order.gpu, cards=cards)
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:

@@ -155,9 +155,9 @@ class _Ranks:
     def announce(self, ranks: Iterable[int]) -> None:
         """``ranks`` run next, all at once: who has not run as with the values of all gets the same."""
         if all(self._settle(rank) for rank in ranks if rank in self.latest):
-            final = {rank: self.latest[rank].answer for rank in ranks if self._is_final(rank)}
+            final = {rank: answer for rank in ranks if (answer := self._final(rank)) is not None}
             self._announced = {rank: self._received(rank) for rank in ranks if rank not in final}
-            known = {rank: (self._received(rank), _as_final(answer)) for rank, answer in final.items()}
+            known = {rank: (self._received(rank), answer) for rank, answer in final.items()}
             self._asking.expect_further(known)
             self._asking.expect({**self._announced})
 
@@ -192,19 +192,19 @@ class _Ranks:
     def _figure(self, rank: int) -> None:
         """Run ``rank`` for its figure: as it ran for what it sends, if it took the right values then."""
         announced, received = self._announced.pop(rank, None), self._received(rank)
-        known = _as_final(self.latest[rank].answer) if self._is_final(rank) else None
         if announced is not None and rank not in self.latest:
             received = announced
-        answer = self.answers[rank] = self._asking.ask(rank, received, known)
+        answer = self.answers[rank] = self._asking.ask(rank, received, self._final(rank))
         self.latest[rank] = Run(answer, received)
 
-    def _is_final(self, rank: int) -> bool:
-        """Whether ``rank`` has run, as it would with the values of all."""
-        return rank in self.latest and Exchanges(self.latest).is_right(rank)
+    def _final(self, rank: int) -> Answer | None:
+        """The answer of ``rank``, if it has run as it would with the values of all."""
+        is_final = rank in self.latest and Exchanges(self.latest).is_right(rank)
+        return replace(self.latest[rank].answer, unheard=()) if is_final else None
 
     def _is_outdated(self, rank: int) -> bool:
         """Whether ``rank`` took other values than there are for it now."""
-        return not self._is_final(rank) and self._received(rank) != self.latest[rank].received
+        return self._final(rank) is None and self._received(rank) != self.latest[rank].received
 
     def _settle(self, goal: int) -> bool:
         """Run whom ``goal`` needs, for what they send, until all that it took of them is certain.
@@ -299,11 +299,6 @@ def _without_guesses(answer: Answer) -> Answer:
         return answer
     caveats = (replace(one, cause=HOW) if one.cause is OTHER_OBJECTS else one for one in report.caveats)
     return replace(answer, reports=(replace(report, caveats=tuple(caveats)),))
-
-
-def _as_final(answer: Answer) -> Answer:
-    """That of a rank that has run as it would with the values of all."""
-    return replace(answer, unheard=())
 
 
 def _apart(answers: Mapping[int, Answer]) -> tuple[int, str] | None:

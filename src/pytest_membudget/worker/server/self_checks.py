@@ -3,8 +3,6 @@
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
 from ... import __version__
 from ...cache.states import digest
@@ -21,11 +19,14 @@ _TIMEOUT = 300.0
 def check_once(device: Device) -> None:
     """Raise ``UnsupportedTorch`` if ``device`` gives other figures than the known ones.
 
-    A success is recorded in the cache's folder.
+    A success with this torch, Python and version of this plugin is recorded in the cache's folder.
     """
 
     def check() -> Answer:
-        passed = _kept(device, os.environ)
+        import torch
+
+        names = [device.name, torch.__version__, torch.__file__, sys.version, __version__]
+        passed = cache_folder(os.environ) / "self-checks" / digest("\n".join(names).encode())
         try:
             if not passed.exists():
                 device.self_check()
@@ -40,11 +41,3 @@ def check_once(device: Device) -> None:
     answer = run_in_child(check, _TIMEOUT)
     if answer.outcome != TRACED:
         raise UnsupportedTorch(answer.reason)
-
-
-def _kept(device: Device, environment: Mapping[str, str]) -> Path:
-    """The file that marks that ``device`` passed with this torch, Python and version of this plugin."""
-    import torch
-
-    names = [device.name, torch.__version__, torch.__file__, sys.version, __version__]
-    return cache_folder(environment) / "self-checks" / digest("\n".join(names).encode())
