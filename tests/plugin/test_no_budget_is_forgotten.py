@@ -197,7 +197,7 @@ def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, t
         "test_budgets.py": """
             import pytest, torch
 
-            DEVICES = ["cuda"] if torch.cuda.is_available() else []
+            DEVICES = ["cuda", "cuda:0"] if torch.cuda.is_available() else []
 
             @pytest.mark.mem_budget(gib=1)
             def test_checked():
@@ -225,7 +225,8 @@ def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, t
         assert set(run.outcomes.values()) == {"passed"}, run.out
         assert run.status == 1
         unchecked = [line.partition(": its budget")[0] for line in run.lines if "exists only where" in line]
-        assert unchecked == ["test_budgets.py::test_devices[cuda]", "test_budgets.py::test_guarded"]
+        devices = "test_budgets.py::test_devices[cuda:0] and 1 more of its parameters"
+        assert unchecked == [devices, "test_budgets.py::test_guarded"]
 
     single = session_of(files, "--membudget", "test_budgets.py::test_checked", "-n2", env=kept)
 

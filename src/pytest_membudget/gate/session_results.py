@@ -69,10 +69,14 @@ class SessionResults:
             "taken away; deselect the test, or leave the mark"
             for nodeid in dict.fromkeys(nodeid for end in ends for nodeid in end.unmarked)
         ]
+        by_function: dict[str, dict[str, None]] = {}
+        for nodeid in (nodeid for end in ends for nodeid in end.uncollected):
+            by_function.setdefault(nodeid.partition("[")[0], {})[nodeid] = None
         hidden = [
-            f"{nodeid}: its budget was not checked: the test exists only where torch.cuda.is_available(); "
-            "define it on every machine: estimates need no GPU"
-            for nodeid in dict.fromkeys(nodeid for end in ends for nodeid in end.uncollected)
+            f"{first}{f' and {len(others)} more of its parameters' if others else ''}: its budget was not "
+            "checked: the test exists only where torch.cuda.is_available(); define it on every machine: "
+            "estimates need no GPU"
+            for first, *others in by_function.values()
         ]
         return [*turned, *unmarked, *hidden]
 
