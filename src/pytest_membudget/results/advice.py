@@ -87,7 +87,7 @@ class Change:
     """The same in words."""
     lowers: frozenset[str]
     """The components that it can lower."""
-    write: str
+    write: str = "{}"
     """What to write; ``{}`` is replaced by what the run has changed."""
     needs: str | None = PARAMETERS
     """A component that must be there, or the change is not tried."""
@@ -105,11 +105,10 @@ HALF_BATCH: Final = Change(
     "half_batch",
     "half the batch",
     frozenset({ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES}),
-    "{}",
     needs=None,
 )
 EXPANDABLE_SEGMENTS: Final = Change(
-    "expandable_segments", "expandable segments", frozenset({CACHED}), "{}", needs=CACHED
+    "expandable_segments", "expandable segments", frozenset({CACHED}), needs=CACHED
 )
 CHANGES: Final = (
     Change(
@@ -118,7 +117,7 @@ CHANGES: Final = (
         frozenset({ACTIVATIONS, TEMPORARIES}),
         "steps.linear_cross_entropy for {}",
     ),
-    Change("checkpointing", "checkpointing", frozenset({ACTIVATIONS}), "{}"),
+    Change("checkpointing", "checkpointing", frozenset({ACTIVATIONS})),
     HALF_BATCH,
     Change("fused", "fused=True", frozenset({TEMPORARIES}), "{}(..., fused=True)", needs=OPTIMIZER_STATES),
     Change(
@@ -139,7 +138,6 @@ CHANGES: Final = (
         "eight_bit_states",
         "an optimizer with 8-bit states",
         frozenset({OPTIMIZER_STATES}),
-        "{}",
         needs=OPTIMIZER_STATES,
     ),
     EXPANDABLE_SEGMENTS,

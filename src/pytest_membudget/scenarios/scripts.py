@@ -29,9 +29,9 @@ def read_script(entry: Entry, folder: Path, defaults: Mapping[str, Any]) -> tupl
     if entry.mistakes or values is None:
         raise UsageMistake("\n".join([*entry.mistakes, *mistakes.lines]))
     program = _program(entry, values, folder, mistakes)
-    written = {name: value for name, value in values.items() if name in ARGUMENTS.by_name}
-    budget = Budget(**{**defaults, **written})
-    check_budget(budget, {name: entry.fields[name] for name in written}, entry.node, mistakes)
+    own = {name: value for name, value in values.items() if name in ARGUMENTS.by_name}
+    budget = Budget(**{**defaults, **own})
+    check_budget(budget, entry.fields, entry.node, mistakes)
     mistakes.raise_all()
     return program, budget
 

@@ -39,11 +39,8 @@ class Template:
 
         One that waits is started anew if a copy would be refused what this process has become meanwhile.
         """
-        if (
-            self._waits
-            and self._started is not None
-            and self._started_with != started_with(self._order, self._folder)
-        ):
+        is_own = self._waits and self._started is not None
+        if is_own and self._started_with != started_with(self._order, self._folder):
             self.close()
         if not self.address:
             self._folder = tempfile.mkdtemp(prefix="membudget-")
