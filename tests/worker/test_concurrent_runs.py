@@ -192,6 +192,16 @@ def test_what_fails_next_to_others_is_run_again_alone(tmp_path):
     assert {key: one.outcome for key, one in said.items()} == {"holds": TRACED, "needs": TRACED}
 
 
+def test_what_is_run_again_does_not_wait_for_all_that_is_asked_for_meanwhile():
+    others = {f"other {number}": traced() for number in range(40)}
+    served = Served({"fails": lambda: Answer("error", raised=True), "beside": traced(0.5), **others})
+
+    said = served.run(["fails", "beside", *others])
+
+    assert 2 < served.started.index("fails", 1) < 20
+    assert len(said) == 42
+
+
 @pytest.mark.parametrize("outcome", ["error", "skipped"])
 def test_what_fails_alone_too_has_failed(outcome):
     def fails():

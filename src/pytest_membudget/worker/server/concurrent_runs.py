@@ -18,6 +18,8 @@ from .made_files import FolderLock
 
 #: Free host memory in bytes that one more child needs at least.
 ROOM_BYTES = 2**30
+#: So many that were asked for after one that is to run alone go before it: the session may wait for it.
+_MOST_BEFORE = 8
 #: Seconds between two heartbeats.
 _HEARTBEAT = 10.0
 
@@ -96,8 +98,10 @@ class ConcurrentRuns:
         while not self._is_over and self._has_room():
             while self._waiting and is_apart(self._waiting[0]):
                 self._alone.append(self._waiting.popleft())
-            is_alone = not self._running and bool(self._alone) and not self._waiting
-            if not is_alone and not self._waiting:
+            is_alone = bool(self._alone) and (
+                not self._waiting or self._waiting[0].number > self._alone[0].number + _MOST_BEFORE
+            )
+            if self._running if is_alone else not self._waiting:
                 return
             tasks = self._alone if is_alone else self._waiting
             if not lock.take(alone=is_alone and is_apart(tasks[0])):
