@@ -26,6 +26,16 @@ def who_am_i():
     }
 
 
+def compared():
+    """As by TORCH_DISTRIBUTED_DEBUG=DETAIL: gloo compares what ranks call, and needs all of them."""
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    return as_for_torchrun()
+
+
+def test_ranks_whose_calls_are_compared_run_alone(trace):
+    assert trace(compared, rank=3, world_size=8).value == trace(as_for_torchrun, rank=3, world_size=8).value
+
+
 @pytest.mark.parametrize(
     ("rank", "world_size", "local_rank", "node_gpus"), [(0, 2, 0, 2), (3, 8, 3, 8), (1021, 1024, 5, 8)]
 )
