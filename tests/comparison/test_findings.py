@@ -210,6 +210,31 @@ def test_what_the_rows_leave_out_is_counted_and_no_component():
     assert (last.bytes, last.component, last.module) == (40 * MIB, "others", "elsewhere")
 
 
+def called(caller, call, size=64):
+    more = {"caller": caller, "call": call, "source": "return self.up(x)"}
+    return hold(size * MIB, location="model.py:7", **more)
+
+
+def test_a_line_that_another_line_calls_too_has_grown_by_what_that_one_holds():
+    train, check = "loss = model(x)", "return model(x).shape"
+    base = figure(SAME, called(None, train))
+    head = figure(SAME, called("train.py:12", check), called("train.py:20", train))
+    [row] = findings(head, base)
+
+    assert (row.bytes, row.location, row.caller) == (64 * MIB, "model.py:7", "train.py:12")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "grown", "said"),
+    [(True, False, 9, False), (True, True, 9, None), (False, False, 9, None), (True, False, 0, None)],
+)
+def test_what_is_no_longer_checkpointed_is_said_where_activations_have_grown(before, now, grown, said):
+    base = replace(figure(SAME, hold(9 * MIB)), recomputes=before)
+    head = replace(figure(SAME, hold((9 + grown) * MIB), hold(MIB, "inputs", "i", "m.py:2")), recomputes=now)
+
+    assert explanation(head, base).recomputes is said
+
+
 # Which row is first
 
 

@@ -88,5 +88,21 @@ def test_a_peak_in_another_phase_is_said():
     )
 
 
+def test_who_called_a_line_is_said_where_others_have_too():
+    held = Holder(64 * MIB, 1, "activations", "up", "m.py:9", "aten::mm", caller="train.py:20")
+    grown = Finding(64 * MIB, "activations", "up", "m.py:9", "m.py:7", "aten::mm", caller="train.py:20")
+
+    assert cause_text(held, str) == "64.0 MiB activations of up at m.py:9, called at train.py:20 (aten::mm)"
+    assert cause_text(grown, str) == (
+        "+64.0 MiB activations of up at m.py:9, called at train.py:20 (was m.py:7) (aten::mm)"
+    )
+
+
+def test_a_checkpoint_that_is_gone_is_said():
+    assert changes_text(Comparison("grown", recomputes=False)) == (
+        "At the base modules ran again in the backward (activation checkpointing), and now none does."
+    )
+
+
 def test_without_larger_inputs_nothing_is_said_of_them():
     assert changes_text(Comparison("grown")) == ""

@@ -228,6 +228,27 @@ def test_storages_that_are_for_the_same_are_one_holder(story, name):
     assert found == holders
 
 
+def test_a_line_that_several_have_called_has_a_row_for_each(story):
+    for caller in (20, 20, 31):
+        story.born(MIB, at=("/home/ada/project/model.py", 7), caller=("/home/ada/project/train.py", caller))
+    story.born(MIB, at=("/home/ada/project/model.py", 9), caller=("/home/ada/project/train.py", 20))
+
+    assert [(one.location, one.count, one.caller) for one in story.report().holders] == [
+        ("model.py:7", 2, "train.py:20"), ("model.py:7", 1, "train.py:31"), ("model.py:9", 1, None)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("phase", "root_call", "says"),
+    [(Phase.RECOMPUTE, 1, True), (Phase.RECOMPUTE, None, False), (Phase.FORWARD, 1, False)],
+    ids=["a checkpoint", "a double backward", "a forward"],
+)
+def test_modules_that_run_again_in_a_backward_are_a_checkpoint(story, phase, root_call, says):
+    story.born(MIB, phase=phase, root_call=root_call)
+
+    assert story.report().recomputes is says
+
+
 def test_the_hundred_largest_holders_are_reported_and_the_others_count_in_their_components(story):
     sizes = {f"module_{letter * count}": count * 100 for letter in "abcd" for count in range(1, 27)}
     for module, size_bytes in sizes.items():

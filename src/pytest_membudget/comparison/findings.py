@@ -53,6 +53,7 @@ def explained(comparison: Comparison, head: MemoryReport, base: MemoryReport) ->
     of_inputs, of_activations = _input_factor(now, before, both), _activation_factor(now, before, both)
     factors = {name: one for name, one in ((INPUTS, of_inputs), (ACTIVATIONS, of_activations)) if one}
     growth_bytes = now.peak_bytes - before.peak_bytes
+    grown_bytes = now.components.get(ACTIVATIONS, 0) - before.components.get(ACTIVATIONS, 0)
     is_same = head.peak_bytes == base.peak_bytes or not growth_bytes
     return replace(
         comparison,
@@ -60,6 +61,7 @@ def explained(comparison: Comparison, head: MemoryReport, base: MemoryReport) ->
         factors=factors,
         resized=_resized(both) if of_activations else (),
         moved_peak=moved,
+        recomputes=False if base.recomputes and not head.recomputes and grown_bytes > 0 else None,
     )
 
 
@@ -150,6 +152,7 @@ def _change(pair: Pair) -> Finding:
         base=base.location if base is not None else None,
         operator=holder.operator,
         source=(pair.head or holder).source,
+        caller=(pair.head or holder).caller,
         phase=holder.phase,
     )
 
@@ -238,4 +241,8 @@ def _summed(group: Sequence[Finding]) -> Finding:
 
 def _line(change: Finding) -> Hashable:
     place = change.location or change.base
-    return (change.component, place) if place else (change.component, change.module, change.operator)
+    return (
+        (change.component, place, change.caller)
+        if place
+        else (change.component, change.module, change.operator)
+    )

@@ -112,6 +112,7 @@ def _features(holder: Holder) -> dict[str, str | None]:
         "file": holder.location.rpartition(":")[0] if holder.location is not None else None,
         "size": str(holder.bytes) if holder.component in _NAMED else "",
         "source": holder.source or None,
+        "caller": holder.call,
         "line": holder.source or holder.location or None,
         "shape": shape or None,
     }
@@ -124,7 +125,8 @@ _Key = tuple[str, ...]
 
 #: Keys that match holders of any size, the surest first. A matched holder is not matched again.
 _SAME: tuple[_Key, ...] = (
-    ("component", "module", "operator", "file", "source"),
+    ("component", "module", "operator", "file", "caller", "source"),
+    ("component", "module", "operator", "file", "source"),  # called by another line
     ("component", "module", "operator", "source"),  # in another file
     ("component", "operator", "size", "source"),  # in a renamed module
     ("location", "module", "operator", "component"),

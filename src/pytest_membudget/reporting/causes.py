@@ -20,6 +20,9 @@ _RESIZED = 3
 #: Most lines that a text names of what stays, and less memory than is named.
 _STAYING: Final = 5
 _OF_NOTE_BYTES: Final = MIB
+_STOPPED_RECOMPUTING: Final = (
+    "At the base modules ran again in the backward (activation checkpointing), and now none does."
+)
 Cause = Holder | Finding
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
@@ -96,7 +99,7 @@ def _operator(cause: Cause, code: Code) -> str:
 def _place(cause: Cause, code: Code, line: Code) -> str:
     """The line, and the base's if it is another: that is of another commit, so ``code`` escapes it."""
     if isinstance(cause, Holder):
-        return _at(cause.location, line)
+        return _at(cause.location, line) + _called(cause, line)
     if cause.component == OTHERS:
         return ""
     if cause.module == ELSEWHERE:
@@ -109,10 +112,14 @@ def _place(cause: Cause, code: Code, line: Code) -> str:
 
 def _moved(change: Finding, code: Code, line: Code) -> str:
     """The line now, and at the base if it was another."""
-    location, before = change.location, change.base
+    location, before, called = change.location, change.base, _called(change, line)
     if not location and before:
-        return f"no longer at {code(before)}"
-    return _at(location, line) + (f" (was {code(before)})" if before and before != location else "")
+        return f"no longer at {code(before)}{called}"
+    return f"{_at(location, line)}{called}{f' (was {code(before)})' if before and before != location else ''}"
+
+
+def _called(cause: Cause, code: Code) -> str:
+    return f", called at {code(cause.caller)}" if cause.caller else ""
 
 
 def _at(location: str | None, code: Code) -> str:
@@ -133,7 +140,7 @@ def staying(report: MemoryReport) -> Iterator[tuple[str, Sequence[Holder], str]]
         rest = _rest_text([row for row in held.holders if row not in shown])
         yield f"Still held when the body ends, {gib_text(held.bytes)}", shown, rest
     grown = held.grown
-    if grown is not None and grown.bytes >= _OF_NOTE_BYTES:
+    if grown is not None and sum(row.bytes for row in grown.holders) >= _OF_NOTE_BYTES:
         title = f"After the last step {gib_text(grown.bytes)} more is held than after the one before"
         yield title, _largest(grown.holders, grown.bytes), _rest_text(grown.holders[_STAYING:])
 
@@ -159,7 +166,8 @@ def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
 def changes_text(comparison: Comparison, code: Code = str) -> str:
     """What the rows do not say themselves: which phase they compare, and what they all have in common."""
     moved, resized = comparison.moved_peak, comparison.resized
-    texts = (_moved_peak_text(moved), _factor_text(comparison), _resized_text(resized, code))
+    stopped = _STOPPED_RECOMPUTING if comparison.recomputes is False else ""
+    texts = (stopped, _moved_peak_text(moved), _factor_text(comparison), _resized_text(resized, code))
     return " ".join(filter(None, texts))
 
 

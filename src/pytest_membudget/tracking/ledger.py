@@ -1,6 +1,7 @@
 """Ledgers of device and host: live storages over time, those alive at peaks and ends, their components."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -8,7 +9,7 @@ from typing import Final, NamedTuple
 
 from .. import components
 from .cached import Cached, Segments
-from .record import Phase, Record
+from .record import Line, Phase, Record
 
 
 class StepKind(Enum):
@@ -86,6 +87,9 @@ class Ledger:
         self.marks: list[int] = []
         self.backward_ends: list[int] = []
         self.root_call_ends: dict[int, int] = {}
+        #: whether modules have run again in a backward
+        self.recomputes = False
+        self._callers: dict[tuple[str | None, int], set[Line]] = defaultdict(set)
         self.live: dict[int, Record] = {}
         self.step_ends = StepEnds()
         #: what was held when the test's body had ended; None where that was not seen
@@ -110,7 +114,11 @@ class Ledger:
         self.now += 1
         record.birth = self.now
         self.live[key] = record
+        if record.caller is not None:
+            record.callers = self._callers[record.file, record.line]
+            record.callers.add(record.caller)
         self.segments.asked_by(record)
+        self.recomputes |= record.phase is Phase.RECOMPUTE and record.root_call is not None
         phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase
         peak = self.phase_peaks[phase]
         if self.allocated_bytes > peak.allocated_bytes:

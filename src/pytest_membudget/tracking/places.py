@@ -38,6 +38,7 @@ _FACTORY = re.compile(
 #: A copy in another type stays where its source lies; ``to_dtype_layout`` and ``to_device`` name a device.
 _CAST = re.compile(r"\bat::_ops::to_dtype::")
 _PYTORCH = re.compile(r"[/\\]torch[/\\]")
+_MODULE = re.compile(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
 
 
@@ -92,6 +93,12 @@ def copied_for(frames: Frames) -> str:
     operators = list(_operators(frames))
     is_copy = any(map(_COPYING.match, operators)) and not all(map(_ALLOCATING.match, operators))
     return f"aten::{operators[-1]}" if is_copy else ""
+
+
+def outside_modules(frames: Frames) -> Frames:
+    """The frames around the call of the outermost nn.Module; all of them where none runs."""
+    calls = [n for n, frame in enumerate(frames) if _MODULE.search(str(frame["filename"]))]
+    return frames[calls[-1] + 1 :] if calls else frames
 
 
 def call_of(frames: Frames) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from .. import components
@@ -16,6 +16,10 @@ _REPLACED_ROLES = {
 }
 #: roles of what a model holds
 HELD = (components.PARAMETERS, components.FROZEN_PARAMETERS, components.BUFFERS)
+
+
+#: File and line.
+Line = tuple[str, int]
 
 
 class Phase(Enum):
@@ -46,6 +50,10 @@ class Record:
     file: str | None = None
     """The file of the user's code that was running."""
     line: int = 0
+    caller: Line | None = None
+    """The user's own line that called the outermost nn.Module, or the library, that the line is in."""
+    callers: set[Line] = field(default_factory=set)
+    """Those of its line in the run."""
     module: str | None = None
     """Path of the innermost running nn.Module."""
     root_call: int | None = None

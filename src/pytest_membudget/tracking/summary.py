@@ -34,6 +34,7 @@ class _Group(NamedTuple):
     module: str | None
     location: str | None
     operator: str
+    caller: str | None = None
     split_by: str | None = None
 
 
@@ -86,6 +87,7 @@ def memory_report(
         timeline=lives.timeline(peak.at) if lives is not None else None,
         phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
         phases=tuple(_other_phases(ledger, root)) if metric == "allocated" else (),
+        recomputes=ledger.recomputes,
         held=_held(ledger, root),
     )
 
@@ -186,12 +188,16 @@ def _bytes_of(held: Iterable[tuple[int, Record]]) -> int:
 
 def _group(component: str, record: Record, root: str) -> _Group:
     return _Group(
-        component, module_pattern(record.name or record.module), _place(record, root), record.operator
+        component,
+        module_pattern(record.name or record.module),
+        _place((record.file, record.line), root),
+        record.operator,
+        _place(record.caller, root) if len(record.callers) > 1 else None,
     )
 
 
-def _place(record: Record, root: str) -> str | None:
-    return f"{shown_path(record.file, root)}:{record.line}" if record.file is not None else None
+def _place(line: tuple[str | None, int] | None, root: str) -> str | None:
+    return f"{shown_path(line[0], root)}:{line[1]}" if line and line[0] is not None else None
 
 
 def _named(record: Record | None, root: str) -> str | None:
@@ -199,7 +205,7 @@ def _named(record: Record | None, root: str) -> str | None:
     if record is None:
         return None
     what = module_pattern(record.name or record.module) or record.operator
-    return ", ".join(filter(None, (what, _place(record, root)))) or None
+    return ", ".join(filter(None, (what, _place((record.file, record.line), root)))) or None
 
 
 def _holder(group: _Group, held: list[tuple[int, Record]]) -> Holder:
@@ -213,15 +219,14 @@ def _holder(group: _Group, held: list[tuple[int, Record]]) -> Holder:
         module=paths.pop() if len(paths) == 1 else group.module,
         location=group.location,
         operator=group.operator,
-        source=_source_line(first),
+        source=_source_line(first.file, first.line),
         largest_bytes=max(sizes) if len(sizes) > 1 else None,
         phase=first.phase.value,
+        caller=group.caller,
+        call=_source_line(*first.caller) if first.caller is not None else None,
         split_by=group.split_by,
     )
 
 
-def _source_line(record: Record) -> str | None:
-    """The text of its line; None without a file."""
-    if record.file is None:
-        return None
-    return linecache.getline(record.file, record.line).strip()[:_LINE_LENGTH] or None
+def _source_line(file: str | None, line: int) -> str | None:
+    return linecache.getline(file, line).strip()[:_LINE_LENGTH] or None if file is not None else None

@@ -43,6 +43,22 @@ def test_an_operators_allocation_has_its_name_and_the_users_line():
     assert not origin.makes_new_values
 
 
+def test_the_caller_is_the_users_line_around_the_outermost_module():
+    block, step = frame("forward", "/project/model.py", 3), frame("train", "/project/train.py", 9)
+    call = frame("_call_impl", "/lib/torch/nn/modules/module.py", 1700)
+    origins = Origins(line_of_user, line_of_user)
+    inner = [ALLOCATOR, TENSOR, ADD, block, call, frame("forward", "/project/model.py", 30), call]
+
+    found = [
+        origins.of([*inner, step, USER]),
+        origins.of([ALLOCATOR, TENSOR, ADD, step, USER]),
+        origins.of(inner),
+    ]
+    assert [(one.line[1], one.caller) for one in found] == [
+        (3, ("/project/train.py", 9)), (9, None), (3, None)
+    ]  # fmt: skip
+
+
 def test_a_librarys_is_a_workspace_and_a_factorys_are_new_values():
     origins = Origins(line_of_user)
 

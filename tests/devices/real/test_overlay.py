@@ -11,6 +11,7 @@ from pytest_membudget.allocator.history import (
     HistoryEvent,
     SegmentState,
 )
+from pytest_membudget.devices.real.origins import Origins
 from pytest_membudget.devices.real.overlay import overlay
 from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
 from pytest_membudget.tracking.ledger import Ledger
@@ -40,12 +41,16 @@ def seen(after, write, *args, at=()):
     return Sighting(after, write, tuple(address * 1024 * MIB for address in at), args)
 
 
+def first_line(frames):
+    return (frames[0]["filename"], frames[0]["line"]) if frames and frames[0]["line"] else None
+
+
 def ledger(events, states, sightings=(), first_nodes=()):
     made = Ledger()
     overlay(
         DeviceHistory(tuple(events), segments_after(events), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
-        lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames and frames[0]["line"] else None,
+        Origins(first_line),
         made,
     )
     return made
@@ -86,7 +91,7 @@ def test_a_block_from_before_the_first_event_has_the_role_that_is_seen_of_it():
 
     events = (*born(2, 0), *died(2))
     history = DeviceHistory(events, (held, *segments_after(events)), AllocatorSettings())
-    overlay(history, Seen([OUTSIDE], sightings, ()), lambda frames: None, made)
+    overlay(history, Seen([OUTSIDE], sightings, ()), Origins(lambda frames: None), made)
 
     assert component_at(made, 1) == components.OPTIMIZER_STATES
     assert made.allocated_peak.allocated_bytes == 40 * MIB

@@ -160,6 +160,12 @@ def test_what_is_still_held_adds_up(text):
     assert kept(text, inputs=1) == ["  1.0 MiB  inputs", "      a.py:0 (aten::mm)"]
 
 
+def test_what_rounding_alone_has_grown_by_is_not_said_to_be_held(text):
+    held = {"bytes": 9 * MIB, "holders": [], "grown": {"bytes": 2 * MIB, "holders": []}}
+
+    assert "After the last step" not in text({"held": held})
+
+
 def test_a_component_over_its_budget_has_its_own_rows(text):
     said = text(budget={"gpus": 1, "components": {"activations": 0.5}}, limit_bytes=None)
 

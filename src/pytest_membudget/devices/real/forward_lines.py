@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import torch
 
+from ...tracking.record import Line
 from ...tracking.running_code.source import SourceFinder
-from .run_log import Line
 
 _next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 #: Key in the metadata of nodes that have a hook.

@@ -13,7 +13,7 @@ from torch import nn
 from torch.cuda.memory import memory_stats_as_nested_dict
 
 from ...tracking.ledger import Ledger, StepKind
-from ...tracking.record import Phase, Record
+from ...tracking.record import Line, Phase, Record
 from ...tracking.roles.computed import NO_GRAPH_TASK, Note
 from ...tracking.roles.role_book import RoleBook
 from ...tracking.roles.tensor_parts import owners, tensors_in
@@ -23,7 +23,7 @@ from ...tracking.running_code.source import SourceFinder
 from .compiled_calls import CompiledCalls
 from .compiled_code import follow_inductor, leave_inductor
 from .forward_lines import ForwardLines
-from .run_log import Line, RunLog, State
+from .run_log import RunLog, State
 
 #: Key in the metadata of nodes with a hook: the first hook is of the innermost module.
 _HAS_HOOK: Final = "membudget"

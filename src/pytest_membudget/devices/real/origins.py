@@ -15,11 +15,13 @@ from ...tracking.places import (
     is_workspace,
     makes_new_values,
     operator_of,
+    outside_modules,
 )
+from ...tracking.record import Line
 from .compiled_code import kernel_of, module_of, tuned_kernel
 
 #: The user's line among an event's frames: file and line.
-UsersLine = Callable[[Frames], tuple[str, int] | None]
+UsersLine = Callable[[Frames], Line | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,10 @@ class Origin:
     """The dispatcher's name, or the compiled kernel's; the innermost function if none ran."""
     is_workspace: bool
     makes_new_values: bool
-    line: tuple[str, int] | None
+    line: Line | None
     """File and line of the user's code."""
+    caller: Line | None
+    """The user's own line around the outermost module, or the library, that ``line`` is in."""
     call: tuple[object, ...]
     """The same for all that one call of an operator allocates."""
     copied_for: str
@@ -63,19 +67,22 @@ def stack_key(frames: Frames) -> tuple[int, ...]:
 class Origins:
     """Reads stacks, each once: the events of a history share the dictionaries of their frames."""
 
-    def __init__(self, users_line: UsersLine) -> None:
-        self._users_line = users_line
+    def __init__(self, users_line: UsersLine, own_line: UsersLine = lambda frames: None) -> None:
+        """``own_line``: as ``users_line``, in no library."""
+        self._users_line, self._own_line = users_line, own_line
         self._read: dict[tuple[int, ...], Origin] = {}
 
     def of(self, frames: Frames) -> Origin:
         """The origin of ``frames``, the innermost first."""
         key = stack_key(frames)
         if key not in self._read:
+            line, caller = self._users_line(frames), self._own_line(outside_modules(frames))
             self._read[key] = Origin(
                 requesting_function(frames),
                 is_workspace(frames),
                 makes_new_values(operator_of(frames), frames),
-                self._users_line(frames),
+                line,
+                caller if caller != line else None,
                 call_of(frames),
                 operator_name(copied_for(frames)),
                 module_of(frames),

@@ -8,17 +8,17 @@ from ...allocator.history import ACTIVE_ALLOCATED, DeviceHistory, HistoryEvent
 from ...tracking.cached import UNKNOWN
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
-from .origins import Origin, Origins, UsersLine
+from .origins import Origin, Origins
 from .run_log import Seen, State, state_in
 
 
-def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: Ledger) -> None:
+def overlay(history: DeviceHistory, seen: Seen, origins: Origins, ledger: Ledger) -> None:
     """Play a run's ``history`` into ``ledger``, which is empty, from its first event on.
 
     An event's metadata is the number of its state; without one it is of a thread outside any module. A block
     from before the first event is ``unattributed``.
     """
-    played = _Played(ledger, seen, users_line, start_of(history))
+    played = _Played(ledger, seen, origins, start_of(history))
     for number, event in enumerate(history.events):
         played.play(number, event)
     played.see(len(seen.states))
@@ -26,13 +26,13 @@ def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: L
 
 
 class _Played:
-    def __init__(self, ledger: Ledger, seen: Seen, users_line: UsersLine, start: Start) -> None:
+    def __init__(self, ledger: Ledger, seen: Seen, origins: Origins, start: Start) -> None:
         self.ledger = ledger
         self._memory = start.memory
         self._seen = seen
         self._for_update = _states_for_update(seen.states)
         self._next = 0
-        self._origins = Origins(users_line)
+        self._origins = origins
         self._state = 0
         #: the operator's call that allocates, and its copies, with its name and whether they may be inputs
         self._call: tuple[object, ...] = ()
@@ -110,6 +110,7 @@ class _Played:
         line = origin.line or state.forward or state.line
         if line is not None:
             record.file, record.line = line
+            record.caller = origin.caller
         record.address, record.block_bytes = event.address, self._block_bytes(event)
         self.ledger.born(event.address, record)
 

@@ -11,11 +11,13 @@ import torch
 
 from ...allocator.history import DeviceHistory, Frames, history_in
 from ...tracking.ledger import Ledger
+from ...tracking.record import Line
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
 from .bodys_history import BodysHistory, record_run
 from .observer import RunObserver, allocated_bytes
+from .origins import Origins
 from .overlay import overlay
 from .run_log import RunLog
 from .shown_snapshot import Purposes, show_in
@@ -137,18 +139,19 @@ class RecordedRun:
         lives = Lives(ledger)
         purposes = Purposes(ledger) if content is not None else None
         seen = self.observer.log.seen()
-        overlay(history, seen, self._users_line, ledger)
+        origins = Origins(self._line_in(self.source.shows), self._line_in(self.source.is_users))
+        overlay(history, seen, origins, ledger)
         if purposes is None:
             return lives, None
         device = torch.cuda.current_device()
         return lives, show_in(content, device, purposes.so_far(), seen.states, self.source)
 
-    def _users_line(self, frames: Frames) -> tuple[str, int] | None:
-        for frame in frames:
-            filename = str(frame["filename"])
-            if filename.endswith(".py") and self.source.shows(filename):
-                return filename, int(frame["line"])
-        return None
+    def _line_in(self, has: Callable[[str], bool]) -> Callable[[Frames], Line | None]:
+        def line(frames: Frames) -> Line | None:
+            lines = ((str(frame["filename"]), int(frame["line"])) for frame in frames)
+            return next((one for one in lines if one[0].endswith(".py") and has(one[0])), None)
+
+        return line
 
 
 class KeptPeaks(Hooks):

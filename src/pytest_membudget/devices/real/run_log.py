@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...tracking.record import Phase
+from ...tracking.record import Line, Phase
 from ...tracking.roles.tensor_parts import owns_storage
 from .kernels import nodes_of_the_run
-
-#: File and line.
-Line = tuple[str, int]
 
 
 class State(NamedTuple):

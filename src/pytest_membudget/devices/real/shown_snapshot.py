@@ -10,10 +10,10 @@ import _pytest.python
 from ...allocator.history import Frames
 from ...tracking.ledger import Ledger
 from ...tracking.places import BACKWARD, is_workspace, node_of
-from ...tracking.record import Record
+from ...tracking.record import Line, Record
 from ...tracking.running_code.source import SourceFinder, is_compiled, is_own
 from .origins import requesting_function, stack_key
-from .run_log import Line, State, state_in
+from .run_log import State, state_in
 
 #: pytest's function that calls a test
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
