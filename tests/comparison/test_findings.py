@@ -224,6 +224,23 @@ def test_a_line_that_another_line_calls_too_has_grown_by_what_that_one_holds():
     assert (row.bytes, row.location, row.caller) == (64 * MIB, "model.py:7", "train.py:12")
 
 
+def test_many_lines_are_told_by_who_called_them():
+    def lines(*callers):
+        more = [{"caller": caller, "call": caller, "source": "x = f(x)"} for caller in callers]
+        return [
+            hold(10 * MIB, module=f"m{n}", location=f"m.py:{n}", **one) for n in range(1, 13) for one in more
+        ]
+
+    student, teacher = "train.py:20", "train.py:21"
+    [row] = findings(figure(SAME, *lines(student, teacher)), figure(SAME, *lines(student)))
+    assert (row.bytes, row.count, row.caller) == (120 * MIB, 12, teacher)
+    some = [replace(one, bytes=one.bytes + 9 * MIB) for one in lines(student)]
+    rows = findings(figure(SAME, *some, *lines(teacher)), figure(SAME, *lines(student)))
+    assert [(row.bytes, row.count, row.caller) for row in rows] == [
+        (120 * MIB, 12, teacher), (108 * MIB, 12, student)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("before", "now", "grown", "said"),
     [(True, False, 9, False), (True, True, 9, None), (False, False, 9, None), (True, False, 0, None)],

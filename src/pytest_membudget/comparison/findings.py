@@ -74,8 +74,9 @@ def _rows(pairs: Sequence[Pair], rests: Mapping[str, int], growth_bytes: int) ->
     changes = [change for change in one_each if change.bytes]
     lines = _grouped(changes, _line)
     modules = _grouped(lines, lambda change: (change.component, module_pattern(change.module)))
+    callers = _grouped(lines, lambda change: (change.component, change.caller))
     components = _grouped(lines, lambda change: change.component)
-    for some in (changes, lines, modules, components):
+    for some in (changes, lines, modules, callers, components):
         rows = _explaining(some, growth_bytes)
         if rows:
             return tuple(rows)
@@ -235,6 +236,7 @@ def _summed(group: Sequence[Finding]) -> Finding:
         module=lead.module if len({module_pattern(change.module) for change in notable}) == 1 else None,
         operator=lead.operator if len({change.operator for change in notable}) == 1 else None,
         count=lines,
+        caller=lead.caller if len({change.caller for change in notable}) == 1 else None,
         largest_bytes=lead.bytes if lines > 1 else None,
     )
 
