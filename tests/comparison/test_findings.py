@@ -50,6 +50,12 @@ def of_one_text(*sizes, offset=0):
 #: What is held at the base and at the head, and the rows.
 CASES = {
     "both take the same": ([hold(9 * MIB)], [hold(9 * MIB, "gradients")], []),
+    # what is held when the body ends may have grown, of which these are not the rows
+    "both take the same but for some bytes": (
+        [hold(3000 * MIB), hold(9 * MIB, "gradients", "a")],
+        [hold(3000 * MIB), hold(9 * MIB + 512, "inputs", "b", "m.py:3")],
+        [],
+    ),
     "lines that have moved, of which one has changed": (
         five_lines(0, 0), five_lines(7, 4), [(4, "activations", "model.py:57")]
     ),

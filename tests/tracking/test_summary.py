@@ -249,6 +249,21 @@ def test_modules_that_run_again_in_a_backward_are_a_checkpoint(story, phase, roo
     assert story.report().recomputes is says
 
 
+def test_a_bucket_of_several_gradients_is_named_by_what_their_parameters_share(story):
+    bucket, one = story.born(MIB), story.born(MIB)
+    for name in (
+        "layers.0.norm.bias",
+        "module.layers.0.norm.bias",
+        "module.layers.0.up.weight",
+        "module.layers.7.up.bias",
+    ):
+        bucket.note_gradient(None, name, is_parameter=True)
+    for name in ("up.weight", "module.up.weight", "up.weight"):
+        one.note_gradient(None, name, is_parameter=True)
+
+    assert [held.module for held in story.report().holders] == ["module.layers", "module.up.weight"]
+
+
 def test_the_hundred_largest_holders_are_reported_and_the_others_count_in_their_components(story):
     sizes = {f"module_{letter * count}": count * 100 for letter in "abcd" for count in range(1, 27)}
     for module, size_bytes in sizes.items():

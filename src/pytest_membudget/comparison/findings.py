@@ -18,6 +18,7 @@ from ..components import (
 )
 from ..memory_report import BACKWARD, Holder, MemoryReport, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding
+from ..units import MIB
 from .matching import Held, Pair, cancelling, matched, moved_peak, same_phase
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
@@ -25,6 +26,8 @@ from .matching import Held, Pair, cancelling, matched, moved_peak, same_phase
 MOST_ROWS = 6
 _UNEXPLAINED = 0.1
 _NEGLIGIBLE = 0.005
+#: Growth up to this share, and a MiB, has no rows that are larger: they cancel each other.
+_SAME = 0.0001
 #: Factors that differ by less are the same: kernels round sizes up.
 _ROUNDING = 0.01
 #: Components that grow with the number of samples, or with a power of it.
@@ -53,15 +56,16 @@ def explained(comparison: Comparison, head: MemoryReport, base: MemoryReport) ->
     of_inputs, of_activations = _input_factor(now, before, both), _activation_factor(now, before, both)
     factors = {name: one for name, one in ((INPUTS, of_inputs), (ACTIVATIONS, of_activations)) if one}
     growth_bytes = now.peak_bytes - before.peak_bytes
-    grown_bytes = now.components.get(ACTIVATIONS, 0) - before.components.get(ACTIVATIONS, 0)
-    is_same = head.peak_bytes == base.peak_bytes or not growth_bytes
+    has_more = now.components.get(ACTIVATIONS, 0) > before.components.get(ACTIVATIONS, 0)
+    rows = _rows(pairs, rests, growth_bytes) if head.peak_bytes != base.peak_bytes and growth_bytes else ()
+    is_same = abs(head.peak_bytes - base.peak_bytes) <= min(MIB, base.peak_bytes * _SAME)
     return replace(
         comparison,
-        findings=() if is_same else _rows(pairs, rests, growth_bytes),
+        findings=() if is_same and any(abs(row.bytes) > MIB for row in rows) else rows,
         factors=factors,
         resized=_resized(both) if of_activations else (),
         moved_peak=moved,
-        recomputes=False if base.recomputes and not head.recomputes and grown_bytes > 0 else None,
+        recomputes=False if base.recomputes and not head.recomputes and has_more else None,
     )
 
 

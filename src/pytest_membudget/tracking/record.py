@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from posixpath import commonpath
 
 from .. import components
 
@@ -112,7 +113,13 @@ class Record:
 
     def note_gradient(self, leaf: Record | None, name: str | None, is_parameter: bool) -> None:
         """Autograd passes the storage to ``leaf``; ``name``: of the parameter."""
-        if _has_gradient(leaf, is_parameter):
+        if not _has_gradient(leaf, is_parameter):
+            return
+        known = self.name if self.role == components.GRADIENTS else None
+        if known and name and not known.endswith(name) and not name.endswith(known):  # a bucket of several
+            both = commonpath([one.replace(".", "/") for one in (known, name)])
+            self.name = both.replace("/", ".") or known
+        else:
             self.note_role(components.GRADIENTS, name)
 
     def note_collective(self, kept: bool) -> None:

@@ -166,6 +166,13 @@ def test_what_rounding_alone_has_grown_by_is_not_said_to_be_held(text):
     assert "After the last step" not in text({"held": held})
 
 
+def test_a_growth_without_rows_has_its_size_alone(text):
+    base = {"bytes": 4 * GIB - 512, "components": {}}
+    since = {"status": "grown", "reason": "", "bytes": 4 * GIB, "base": base, "findings": []}
+
+    assert "\nSince the base +512 B, from 4.00 GiB.\n" in text(comparison=since)
+
+
 def test_a_component_over_its_budget_has_its_own_rows(text):
     said = text(budget={"gpus": 1, "components": {"activations": 0.5}}, limit_bytes=None)
 

@@ -113,7 +113,8 @@ def _since_base(row: TestResult, width: int) -> list[str]:
         return ["", f"It took {base} at the base too."]
     versions = versions_text(since.distributions)
     growth = f"{signed_size(since.growth_bytes)}, from {base}{versions and f', with {versions}'}"
-    return ["", f"Since the base {growth}:", *change_lines(since, width)]
+    lines = change_lines(since, width)
+    return ["", f"Since the base {growth}{':' if lines else '.'}", *lines]
 
 
 def _budget_text(row: TestResult) -> str:
