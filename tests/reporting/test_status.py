@@ -183,6 +183,17 @@ def test_growth_is_reported_with_its_line(reported, row, comparison):
     )
 
 
+def test_growth_is_undone_at_the_line_that_calls_and_at_none_where_a_sentence_explains_it(
+    reported, row, comparison
+):
+    called = comparison()
+    called["findings"][0]["caller"] = "src/train.py:20"
+    assert "growth, first at <src/train.py:20>, or" in reported(row(comparison=called)).to_do(quoted)
+    for more in ({"recomputes": False}, {"factors": {"inputs": 2.0}}):
+        explained = reported(row(comparison={**comparison(), **more}))
+        assert explained.to_do(quoted).startswith("Undo the growth, or allow it")
+
+
 def test_what_has_shrunk_can_be_tightened(reported, row, comparison):
     shrunk = comparison(5 * GIB, status="shrunk", allowed=None)
     one = reported(row(comparison=shrunk))

@@ -170,8 +170,11 @@ class ReportedTest:
         return f"{off}{self._place(code)}, or {larger}."
 
     def _place(self, code: Code) -> str:
-        location = next((cause.location for cause in self.causes(1)), None)
-        return f", first at {code(location)}" if location else ""
+        since = self.result.since_base
+        if since is not None and (since.factors or since.recomputes is False):
+            return ""  # no line has grown by itself
+        line = next((cause.caller or cause.location for cause in self.causes(1)), None)
+        return f", first at {code(line)}" if line else ""
 
     def causes(self, most: int) -> list[Cause]:
         """The causes, the largest first: changes since the base, else who holds what is over, or the peak."""
