@@ -115,8 +115,8 @@ class Ledger:
         record.birth = self.now
         self.live[key] = record
         if record.caller is not None:
-            record.callers = self._callers[record.file, record.line]
-            record.callers.add(record.caller)
+            record.callers = callers = self._callers[record.file, record.line]
+            callers.add(record.caller)
         self.segments.asked_by(record)
         self.recomputes |= record.phase is Phase.RECOMPUTE and record.root_call is not None
         phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from enum import Enum
 from posixpath import commonpath
 
@@ -53,7 +54,7 @@ class Record:
     line: int = 0
     caller: Line | None = None
     """The user's own line that called the outermost nn.Module, or the library, that the line is in."""
-    callers: set[Line] = field(default_factory=set)
+    callers: Collection[Line] = ()
     """Those of its line in the run."""
     module: str | None = None
     """Path of the innermost running nn.Module."""
