@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -12,7 +13,7 @@ from pytest_membudget.worker.protocol import RESULT, Channel, Message, Task
 from pytest_membudget.worker.server import concurrent_runs
 from pytest_membudget.worker.server.child_process import Child, SessionGone
 from pytest_membudget.worker.server.concurrent_runs import ConcurrentRuns
-from pytest_membudget.worker.server.made_files import folder_lock
+from pytest_membudget.worker.server.made_files import FolderLock
 
 
 class Served:
@@ -57,7 +58,7 @@ class Served:
 
         thread = threading.Thread(target=listen)
         thread.start()
-        with folder_lock(os.curdir) as lock:
+        with closing(FolderLock(os.curdir)) as lock:
             self.served.serve(lambda task: task.request.key in self.apart, lock)
         thread.join()
         return said
@@ -118,7 +119,7 @@ def test_one_that_is_to_run_alone_waits_for_the_others_and_for_other_processes(t
             threading.Timer(0.3, leaves).start()
 
     leave = threading.Event()
-    with folder_lock(tmp_path) as others:
+    with closing(FolderLock(tmp_path)) as others:
         assert others.take(alone=False)
         threading.Thread(target=lambda: (leave.wait(), others.release())).start()
         bodies = {"alone": alone, "slow": traced(0.2), "quick": traced()}
@@ -133,7 +134,7 @@ def test_one_that_is_to_run_alone_waits_for_the_others_and_for_other_processes(t
 def has_turn(folder, served, ended):
     """Whether another process has ``folder`` alone, soon after so many have ended."""
     until = time.monotonic() + 20
-    with folder_lock(folder) as others:
+    with closing(FolderLock(folder)) as others:
         while time.monotonic() < until:
             time.sleep(0.01)
             if len(served.ended) >= ended and others.take(alone=True):
@@ -246,7 +247,7 @@ def test_when_the_session_goes_no_child_is_left(tmp_path):
         served.session.send(Task(number, Request(key, "t.py", "L4", False, "allocated")).to_json())
     threading.Timer(1.0, served.session.close).start()
 
-    with pytest.raises(SessionGone), folder_lock(tmp_path) as lock:
+    with pytest.raises(SessionGone), closing(FolderLock(tmp_path)) as lock:
         served.served.serve(lambda task: False, lock)
 
     pids = [int(path.name) for path in tmp_path.iterdir()]

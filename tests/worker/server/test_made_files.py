@@ -1,6 +1,7 @@
 """What a test's earlier runs have made is put away while it runs again."""
 
 import collections
+import contextlib
 import ctypes
 import os
 import shutil
@@ -290,7 +291,8 @@ def test_two_files_of_the_users_of_which_one_replaces_the_other_stay(run):
 
 
 def test_a_lock_that_others_hold_for_long_keeps_nobody_waiting(tmp_path, monkeypatch):
-    with made_files.folder_lock(tmp_path) as others, made_files.folder_lock(tmp_path) as lock:
+    others, lock = made_files.FolderLock(tmp_path), made_files.FolderLock(tmp_path)
+    with contextlib.closing(others), contextlib.closing(lock):
         assert others.take(alone=False)
         assert lock.take(alone=False)
         assert not lock.take(alone=True)

@@ -246,8 +246,8 @@ class MadeFiles:
 class FolderLock:
     """Of a folder in which tests run, in any process: next to others, or one alone that renames files."""
 
-    def __init__(self, opened: int) -> None:
-        self._opened = opened
+    def __init__(self, folder: str | Path) -> None:
+        self._opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         #: when it was first refused, of those since it was taken
         self._refused_at: float | None = None
 
@@ -269,15 +269,9 @@ class FolderLock:
         with contextlib.suppress(OSError):
             fcntl.flock(self._opened, fcntl.LOCK_UN)
 
-
-@contextlib.contextmanager
-def folder_lock(folder: Path) -> Iterator[FolderLock]:
-    """The lock of ``folder``."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield FolderLock(opened)
-    finally:
-        os.close(opened)
+    def close(self) -> None:
+        """This process takes it no more."""
+        os.close(self._opened)
 
 
 def _logged(log: Path) -> Mapping[bytes, list[str]]:

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..protocol import COLLECTING, READY, Channel, Message, Start, Task
 from .changes.table import run_with_change
 from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
-from .made_files import MadeFiles, folder_lock
+from .made_files import FolderLock, MadeFiles
 from .one_test.caveats import Caveats
 from .one_test.item_run import ItemRun
 from .session_options import collect_garbage, disable_side_effects, leave_out_reseeding, mute_terminal
@@ -142,7 +142,7 @@ class ServingPlugin:
         )  # fmt: skip
         self._channel.send(ready.to_json())
         runs = ConcurrentRuns(self._channel, self._start.processes, self._answer, self._ended)
-        with folder_lock(session.config.rootpath) as lock:
+        with closing(FolderLock(session.config.rootpath)) as lock:
             with suppress(SessionGone):
                 runs.serve(self._finds_files, lock)
             if lock.take(alone=True):
