@@ -110,9 +110,8 @@ class Gate:
         """Report a file that skips itself; record files whose marks may be applied conditionally."""
         self._is_incomplete |= not report.passed
         path = self._config.rootpath / report.nodeid.partition("::")[0]
-        if report.failed or "::" in report.nodeid or not path.is_file():
-            return
-        if not self._may_have_budgets(path):
+        is_file = not report.failed and "::" not in report.nodeid and path.is_file()
+        if not is_file or not self._may_have_budgets(path):
             return
         if report.passed and path.suffix == ".py":
             self._may_hide.append(str(path))

@@ -94,11 +94,9 @@ def _outcome(ends: Sequence[RankEnd], world_size: int) -> Answer:
 def _failure(first: RankEnd, ends: Sequence[RankEnd], world_size: int) -> Answer:
     """The failure of ``first`` with its last lines of output, and how the other ranks ended."""
     answer = first.answer or failed(first.reason)
-    details = [answer.details]
-    if first.output:
-        details.append(f"The last lines of rank {first.rank}:\n{first.output}")
+    printed = f"The last lines of rank {first.rank}:\n{first.output}" if first.output else ""
     others = sorted((one for one in ends if one is not first), key=lambda one: one.rank)
-    details += [f"Rank {one.rank} {_fate(one)}" for one in others]
+    details = [answer.details, printed, *(f"Rank {one.rank} {_fate(one)}" for one in others)]
     return Answer(
         answer.outcome,
         f"rank {first.rank} of {world_size}: {answer.reason}",

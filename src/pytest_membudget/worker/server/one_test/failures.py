@@ -5,6 +5,7 @@ import linecache
 import os
 import re
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -147,14 +148,11 @@ def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExcepti
 
 def _calls(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> list[str]:
     """The calls in the user's code and libraries, without torch, pytest and this package."""
-    calls: list[str] = []
-    for entry in reversed(list(excinfo.traceback)):  # reading the source of thousands of calls takes seconds
-        package = entry.frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in _HIDDEN:
-            calls.append(f"  {_place_of(item, entry)} in {entry.name}\n    {_statement(entry)}")
-        if len(calls) == _CALLS:
-            break
-    return calls[::-1]
+    names = ((entry, entry.frame.f_globals.get("__name__", "")) for entry in reversed(excinfo.traceback))
+    users = (entry for entry, name in names if name.partition(".")[0] not in _HIDDEN)
+    # reading the source of thousands of calls takes seconds
+    shown = [*islice(users, _CALLS)][::-1]
+    return [f"  {_place_of(item, entry)} in {entry.name}\n    {_statement(entry)}" for entry in shown]
 
 
 def _cut(line: str) -> str:
