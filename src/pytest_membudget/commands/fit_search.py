@@ -89,9 +89,8 @@ def next_values(tried: Mapping[int, Tried], step: int, most: int) -> list[int]:
     low = max((unit for unit, fits in units.items() if fits), default=0)
     high = min((unit for unit, fits in units.items() if not fits and unit > low), default=None)
     if high is None:
-        doubled = (
-            min((low or 1) << number, last) for number in range(1 if low else 0, _DOUBLINGS + bool(low))
-        )
+        times = range(1 if low else 0, _DOUBLINGS + bool(low))
+        doubled = (min((low or 1) << number, last) for number in times)
         found = [unit for unit in dict.fromkeys(doubled) if unit not in units]
     elif high - low > 1:
         found = [low + (high - low) * part // (_BETWEEN + 1) for part in range(1, _BETWEEN + 1)]

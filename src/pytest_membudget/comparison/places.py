@@ -51,9 +51,8 @@ def _is_own(path: str, head: str) -> bool:
 def is_installed(path: str, head: str) -> bool:
     """Whether ``path`` belongs to an installation of Python inside of the checkout at ``head``."""
     prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)} - {head}
-    return any(part in path + os.sep for part in PACKAGE_FOLDERS) or any(
-        is_below(path, {prefix}) and is_below(prefix, {head}) for prefix in prefixes
-    )
+    inside = {prefix for prefix in prefixes if is_below(prefix, {head})}
+    return is_below(path, inside) or any(part in path + os.sep for part in PACKAGE_FOLDERS)
 
 
 def import_roots(modules: Mapping[str, ModuleType | None], head: str) -> list[str]:

@@ -51,11 +51,10 @@ def states_of(rank: Rank) -> States:
     adapter = rank.job.adapter
     trained = list(_adapters(rank, adapter) if adapter is not None else parts_of(rank))
     frozen = sum(_frozen_bytes(part, rank) for part in parts_of(rank)) if adapter is not None else 0
-    gradients = [
-        gradient_type(rank) * part.elements / _shards(part, rank, _SHARES_GRADIENTS) for part in trained
-    ]
+    size = gradient_type(rank)
+    gradients = [size * part.elements / _shards(part, rank, _SHARES_GRADIENTS) for part in trained]
     # each of a layer's gradients is whole until it is reduced: the largest single tensor's
-    largest = max((gradient_type(rank) * part.elements / part.count for part in trained), default=0)
+    largest = max((size * part.elements / part.count for part in trained), default=0)
     shards = [part.elements / _shards(part, rank, _SHARES_STATES) for part in trained]
     return States(
         sum(trained_type(rank) * part.elements / _shards(part, rank, _SHARES_PARAMETERS) for part in trained),

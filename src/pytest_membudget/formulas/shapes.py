@@ -79,10 +79,8 @@ def _with_experts(shape: Shape, where: str) -> list[bool]:
     count, chosen, written = shape.experts, shape.experts_per_token, shape.expert_layers
     if not count:
         return [False] * shape.layers
-    found = [
-        number in written if written is not None else number >= shape.dense_layers
-        for number in range(shape.layers)
-    ]
+    sparse = written if written is not None else range(shape.dense_layers, shape.layers)
+    found = [number in sparse for number in range(shape.layers)]
     if any(found) and (not chosen or not shape.expert_intermediate or chosen > count):
         raise UsageMistake(
             f"{where}: {count} experts need experts_per_token (at most {count}) and expert_intermediate"

@@ -259,9 +259,8 @@ def _read_entry(nodeid: str, node: Node, mistakes: Mistakes) -> LockEntry | None
         mistakes.add(node, f"{nodeid}.{name} is missing: {_ENTRY.by_name[name].doc}")
     total = sum(entry.components.values())
     if total != entry.bytes and entry.until is None:
-        mistakes.refuse(
-            node.value["bytes"], "bytes", f"the components add up to {total}; run {UPDATE_COMMAND}=raise"
-        )
+        what = f"the components add up to {total}; run {UPDATE_COMMAND}=raise"
+        mistakes.refuse(node.value["bytes"], "bytes", what)
     return entry
 
 

@@ -47,10 +47,8 @@ class Selection:
     def _matches(self, pattern: str, path: Path, nodeid: str = "") -> bool:
         file = os.path.relpath(path, self._root).replace(os.sep, "/")
         literal = pattern.replace("[", "[[]")  # brackets of parameters
-        names = (file, nodeid)
-        return file.startswith(f"{pattern.rstrip('/')}/") or any(
-            name == pattern or fnmatch.fnmatchcase(name, literal) for name in names
-        )
+        is_named = any(one == pattern or fnmatch.fnmatchcase(one, literal) for one in (file, nodeid))
+        return is_named or file.startswith(f"{pattern.rstrip('/')}/")
 
 
 def is_selected(item: pytest.Item) -> bool:
@@ -61,9 +59,8 @@ def is_selected(item: pytest.Item) -> bool:
 def is_whole(config: pytest.Config) -> bool:
     """Whether the session runs all tests, so that a test without a result does not exist."""
     option = config.option
-    chosen = any(
-        getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise")
-    )
+    choosing = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    chosen = any(getattr(option, name, None) for name in choosing)
     paths = config.args_source == config.ArgsSource.ARGS
     return not chosen and not paths and not option.maxfail
 

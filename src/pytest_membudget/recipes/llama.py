@@ -49,9 +49,8 @@ class Attention(nn.Module):
         shared = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
         scores = q @ k.transpose(-1, -2) / self._width**0.5
-        ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(
-            1 + scores.shape[-1] - scores.shape[-2]
-        )
+        after = 1 + scores.shape[-1] - scores.shape[-2]
+        ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(after)
         weights: Tensor = scores.masked_fill(ahead, float("-inf")).softmax(-1)
         return weights @ v
 

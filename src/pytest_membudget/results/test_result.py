@@ -172,9 +172,8 @@ class TestResult(JsonObject):
         """A limit that its figure keeps to, as it is written where its budget is; empty without a figure."""
         if self.figure is None:
             return ""
-        limit = self.syntax.pair.format(
-            "gib", f"{suggested_gib(self.figure.bound_bytes(self.figure.peak_bytes)):g}"
-        )
+        gib = suggested_gib(self.figure.bound_bytes(self.figure.peak_bytes))
+        limit = self.syntax.pair.format("gib", f"{gib:g}")
         return f"@pytest.mark.{MARKER}({limit})" if self.selected else limit
 
     @property

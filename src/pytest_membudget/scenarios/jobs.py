@@ -119,9 +119,8 @@ def _degrees(job: Job, written: Written) -> Degrees:
             left[rest] = gpus // degrees.gpus
             return replace(degrees, **left)
     if degrees.gpus != gpus:
-        product = " x ".join(
-            f"{name} {getattr(degrees, name)}" for name in FACTORS if getattr(degrees, name) > 1
-        )
+        factors = {name: getattr(degrees, name) for name in FACTORS}
+        product = " x ".join(f"{name} {factor}" for name, factor in factors.items() if factor > 1)
         found = f"the product of the degrees is {degrees.gpus} ({product or 'all are 1'})"
         written.refuse("gpus", f"{gpus}: {found}; write degrees that make {gpus}")
     return degrees

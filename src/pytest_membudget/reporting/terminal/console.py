@@ -131,9 +131,8 @@ def _measured(rows: Sequence[TestResult]) -> Iterator[str]:
     if measured and reasons:
         yield from (f"{measured} measured", f"{reasons.total()} not measured")
     else:
-        usual = max(
-            (why for why in reasons if why not in _NEVER_MEASURED), key=reasons.__getitem__, default=""
-        )
+        avoidable = [why for why in reasons if why not in _NEVER_MEASURED]
+        usual = max(avoidable, key=reasons.__getitem__, default="")
         yield f"{measured} measured" + (usual and f" ({usual.partition(':')[0]})")
 
 
