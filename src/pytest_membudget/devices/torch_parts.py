@@ -26,6 +26,8 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._tensor_str", "_str", "printing tensors whose values nobody knows"),
     ("torch._tensor_str", "_tensor_str", "printing tensors whose values nobody knows"),
     ("torch.autograd", "_get_sequence_nr", "at which step of the forward a backward node was made"),
+    ("torch.autograd.gradcheck", "_test_backward_mul_by_grad_output", "gradients of zeros"),
+    ("torch.autograd.gradcheck", "_test_undefined_backward_mode", "gradients of zeros"),
     ("torch.autograd.graph", "_engine_run_backward", "which line calls a backward"),
     ("torch.cuda", "_lazy_call", "recording from the first use of CUDA on"),
     ("torch.cuda.memory", "_get_memory_metadata", "a history that the body records"),

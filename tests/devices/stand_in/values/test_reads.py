@@ -212,6 +212,15 @@ def test_reads_of_each_type_can_be_assumed_to_give_a_value(trace):
     )
 
 
+def checked_gradients():
+    x = torch.randn(3, dtype=torch.float64, device="cuda", requires_grad=True)
+    return torch.autograd.gradcheck(torch.sigmoid, (x,))
+
+
+def test_gradcheck_finds_gradients_that_agree_and_those_of_zeros_to_be_zeros(trace):
+    assert trace(checked_gradients).value is True
+
+
 def printed_of_two_gib():
     VARIANT.begin(1, ())
     x = torch.randn(2**14, 2**15, device="cuda")

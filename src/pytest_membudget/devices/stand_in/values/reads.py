@@ -1,7 +1,8 @@
 """Reads of data that is not there: the answers given, and the list of them for the report."""
 
+import importlib
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,6 +105,8 @@ class Reads:
         #: whether truths were read of which one may hold where another does not
         self.have_truths = False
         self._truths = 0
+        #: what a truth is taken to be
+        self.truth = False
         #: whether a number was of a size, of which the largest was given
         self.have_bounds = False
         #: the line of the last one that no ``assume`` has answered, as ``file:line``
@@ -256,7 +259,7 @@ class Reads:
     def _any(
         self, dtype: torch.dtype, count: int = 1, options: int | None = None
     ) -> tuple[Sequence[Scalar], Cause | None]:
-        value = plausible(dtype)
+        value = self.truth if dtype is torch.bool else plausible(dtype)
         given = assumed_value(type(value))
         if given is not None:
             return [given], GIVEN
@@ -343,3 +346,21 @@ def install_isclose(known: KnownValues) -> None:
 
     torch.isclose = isclose
     torch.Tensor.isclose = isclose  # type: ignore[method-assign]
+
+
+def install_gradcheck(reads: Reads) -> None:
+    """Take gradients of zeros to be zeros: ``torch.autograd.gradcheck`` asks so."""
+    module: Any = importlib.import_module("torch.autograd.gradcheck")  # in torch.autograd, a function
+
+    def taking_true(check: Callable[..., bool]) -> Callable[..., bool]:
+        def run(*args: Any) -> bool:
+            reads.truth = True
+            try:
+                return check(*args)
+            finally:
+                reads.truth = False
+
+        return run
+
+    module._test_backward_mul_by_grad_output = taking_true(module._test_backward_mul_by_grad_output)
+    module._test_undefined_backward_mode = taking_true(module._test_undefined_backward_mode)

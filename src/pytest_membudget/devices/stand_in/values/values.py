@@ -24,7 +24,7 @@ from ...real.observer import RunObserver
 from .following import Following
 from .kernels import Kernels
 from .one_hot import follow_one_hot
-from .reads import install_elapsed_time, install_isclose
+from .reads import install_elapsed_time, install_gradcheck, install_isclose
 from .refusals import refused
 from .variants import VARIANT
 
@@ -48,6 +48,7 @@ class Values:
         self._one_hot = follow_one_hot(self.following.shapes)
         install_isclose(self.following.known)
         install_elapsed_time(self.following.reads)
+        install_gradcheck(self.following.reads)
         # nobody knows whether what a network gives is a valid parameter; a healthy run's is
         torch.distributions.Distribution.set_default_validate_args(False)
         printing: Any = torch._tensor_str
