@@ -54,6 +54,15 @@ def test_where_torch_cannot_be_imported_each_budget_says_so_and_the_rest_runs(
         assert "install torch" in first
 
 
+def test_an_allocator_without_a_history_is_refused_by_its_setting(session_of):
+    run = session_of(
+        {"test_budgets.py": GOOD}, "--membudget", env={"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
+    )
+
+    assert run.outcomes == {"test_good": "failed", "test_good_too": "failed", "test_plain": "passed"}, run.out
+    assert run.text("test_good").startswith("backend:cudaMallocAsync in PYTORCH_ALLOC_CONF: that allocator")
+
+
 def test_a_conftest_that_fails_in_the_worker_alone_is_reported(session_of):
     files = {
         "conftest.py": """
