@@ -14,6 +14,7 @@ from .user_input.kinds import choice
 
 #: The phase of a step in which gradients are computed.
 BACKWARD: Final = "backward"
+RECOMPUTE: Final = "recompute"
 #: The phases of a step that have a peak each.
 PHASES: Final = ("forward", BACKWARD, "optimizer")
 Phase = Annotated[str, choice(PHASES)]
@@ -52,10 +53,9 @@ class Holder(JsonObject):
     """The largest of several, ``count`` times which is ``bytes`` if all are equal."""
     phase: str = ""
     """The phase in which they were allocated, as of ``PhasePeak``, or ``recompute``; empty if unknown."""
-    caller: str | None = None
-    """The user's line around the outermost module, or the library, that ran; None if one alone led here."""
-    call: str | None = None
-    """The text of the caller's line."""
+    details: tuple[str, ...] = ()
+    """The text of the user's line around the outermost module, or the library, that ran; and where that is,
+    as ``file:line``, if several led here."""
     split_by: str | None = None
     """Of cached memory, whose other fields are those of the storage that it was reserved for: the largest
     storage that lives in the same segments, so that they are not given back. None where none does."""
@@ -151,8 +151,6 @@ class MemoryReport(JsonObject):
     variants: tuple[int, ...] = ()
     """The peaks of ``metric`` of further runs, with other answers and random numbers, in bytes; empty where
     nothing was read that nobody knows."""
-    recomputes: bool = False
-    """Whether modules ran again in a backward: activation checkpointing."""
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
     margin: float = 0.0

@@ -216,46 +216,50 @@ def test_what_the_rows_leave_out_is_counted_and_no_component():
     assert (last.bytes, last.component, last.module) == (40 * MIB, "others", "elsewhere")
 
 
-def called(caller, call, size=64):
-    more = {"caller": caller, "call": call, "source": "return self.up(x)"}
-    return hold(size * MIB, location="model.py:7", **more)
+def called(*details):
+    return hold(64 * MIB, location="model.py:7", details=details, source="return self.up(x)")
 
 
 def test_a_line_that_another_line_calls_too_has_grown_by_what_that_one_holds():
     train, check = "loss = model(x)", "return model(x).shape"
-    base = figure(SAME, called(None, train))
-    head = figure(SAME, called("train.py:12", check), called("train.py:20", train))
+    base = figure(SAME, called(train))
+    head = figure(SAME, called(check, "train.py:12"), called(train, "train.py:20"))
     [row] = findings(head, base)
 
-    assert (row.bytes, row.location, row.caller) == (64 * MIB, "model.py:7", "train.py:12")
+    assert (row.bytes, row.location, row.details) == (64 * MIB, "model.py:7", (check, "train.py:12"))
 
 
 def test_many_lines_are_told_by_who_called_them():
     def lines(*callers):
-        more = [{"caller": caller, "call": caller, "source": "x = f(x)"} for caller in callers]
+        more = [{"details": (caller, caller), "source": "x = f(x)"} for caller in callers]
         return [
             hold(10 * MIB, module=f"m{n}", location=f"m.py:{n}", **one) for n in range(1, 13) for one in more
         ]
 
     student, teacher = "train.py:20", "train.py:21"
     [row] = findings(figure(SAME, *lines(student, teacher)), figure(SAME, *lines(student)))
-    assert (row.bytes, row.count, row.caller) == (120 * MIB, 12, teacher)
+    assert (row.bytes, row.count, row.details[1]) == (120 * MIB, 12, teacher)
     some = [replace(one, bytes=one.bytes + 9 * MIB) for one in lines(student)]
     rows = findings(figure(SAME, *some, *lines(teacher)), figure(SAME, *lines(student)))
-    assert [(row.bytes, row.count, row.caller) for row in rows] == [
+    assert [(row.bytes, row.count, row.details[1]) for row in rows] == [
         (120 * MIB, 12, teacher), (108 * MIB, 12, student)
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("before", "now", "grown", "said"),
-    [(True, False, 9, False), (True, True, 9, None), (False, False, 9, None), (True, False, 0, None)],
+    [
+        ("recompute", "forward", 9, ("recompute",)),
+        ("recompute", "recompute", 9, ()),
+        ("forward", "forward", 9, ()),
+        ("recompute", "forward", 0, ()),
+    ],
 )
 def test_what_is_no_longer_checkpointed_is_said_where_activations_have_grown(before, now, grown, said):
-    base = replace(figure(SAME, hold(9 * MIB)), recomputes=before)
-    head = replace(figure(SAME, hold((9 + grown) * MIB), hold(MIB, "inputs", "i", "m.py:2")), recomputes=now)
+    base = figure(SAME, hold(9 * MIB, phase=before))
+    head = figure(SAME, hold((9 + grown) * MIB, phase=now), hold(MIB, "inputs", "i", "m.py:2"))
 
-    assert explanation(head, base).recomputes is said
+    assert explanation(head, base).removed == said
 
 
 # Which row is first

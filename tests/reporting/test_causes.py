@@ -89,8 +89,9 @@ def test_a_peak_in_another_phase_is_said():
 
 
 def test_who_called_a_line_is_said_where_others_have_too():
-    held = Holder(64 * MIB, 1, "activations", "up", "m.py:9", "aten::mm", caller="train.py:20")
-    grown = Finding(64 * MIB, "activations", "up", "m.py:9", "m.py:7", "aten::mm", caller="train.py:20")
+    details = "loss = model(x)", "train.py:20"
+    held = Holder(64 * MIB, 1, "activations", "up", "m.py:9", "aten::mm", details=details)
+    grown = Finding(64 * MIB, "activations", "up", "m.py:9", "m.py:7", "aten::mm", details=details)
 
     assert cause_text(held, str) == "64.0 MiB activations of up at m.py:9, called at train.py:20 (aten::mm)"
     assert cause_text(grown, str) == (
@@ -99,7 +100,7 @@ def test_who_called_a_line_is_said_where_others_have_too():
 
 
 def test_a_checkpoint_that_is_gone_is_said():
-    assert changes_text(Comparison("grown", recomputes=False)) == (
+    assert changes_text(Comparison("grown", removed=("recompute",))) == (
         "At the base modules ran again in the backward (activation checkpointing), and now none does."
     )
 

@@ -187,9 +187,9 @@ def test_growth_is_undone_at_the_line_that_calls_and_at_none_where_a_sentence_ex
     reported, row, comparison
 ):
     called = comparison()
-    called["findings"][0]["caller"] = "src/train.py:20"
+    called["findings"][0]["details"] = ["x = model(x)", "src/train.py:20"]
     assert "growth, first at <src/train.py:20>, or" in reported(row(comparison=called)).to_do(quoted)
-    for more in ({"recomputes": False}, {"factors": {"inputs": 2.0}}):
+    for more in ({"removed": ["recompute"]}, {"factors": {"inputs": 2.0}}):
         explained = reported(row(comparison={**comparison(), **more}))
         assert explained.to_do(quoted).startswith("Undo the growth, or allow it")
 

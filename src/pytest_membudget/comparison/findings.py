@@ -16,7 +16,7 @@ from ..components import (
     TEMPORARIES,
     WORKSPACES,
 )
-from ..memory_report import BACKWARD, Holder, MemoryReport, module_pattern
+from ..memory_report import BACKWARD, RECOMPUTE, Holder, MemoryReport, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding
 from ..units import MIB
 from .matching import Held, Pair, cancelling, matched, moved_peak, same_phase
@@ -65,8 +65,14 @@ def explained(comparison: Comparison, head: MemoryReport, base: MemoryReport) ->
         factors=factors,
         resized=_resized(both) if of_activations else (),
         moved_peak=moved,
-        recomputes=False if base.recomputes and not head.recomputes and has_more else None,
+        removed=(RECOMPUTE,) if has_more and _recomputes(base) and not _recomputes(head) else (),
     )
+
+
+def _recomputes(report: MemoryReport) -> bool:
+    """Whether modules run again in a backward, at one of the peaks."""
+    at_peaks = report.holders, *(one.holders for one in report.phases)
+    return any(holder.phase == RECOMPUTE for holders in at_peaks for holder in holders)
 
 
 def _rows(pairs: Sequence[Pair], rests: Mapping[str, int], growth_bytes: int) -> tuple[Finding, ...]:
@@ -78,7 +84,7 @@ def _rows(pairs: Sequence[Pair], rests: Mapping[str, int], growth_bytes: int) ->
     changes = [change for change in one_each if change.bytes]
     lines = _grouped(changes, _line)
     modules = _grouped(lines, lambda change: (change.component, module_pattern(change.module)))
-    callers = _grouped(lines, lambda change: (change.component, change.caller))
+    callers = _grouped(lines, lambda change: (change.component, change.details[1:]))
     components = _grouped(lines, lambda change: change.component)
     for some in (changes, lines, modules, callers, components):
         rows = _explaining(some, growth_bytes)
@@ -157,7 +163,7 @@ def _change(pair: Pair) -> Finding:
         base=base.location if base is not None else None,
         operator=holder.operator,
         source=(pair.head or holder).source,
-        caller=(pair.head or holder).caller,
+        details=(pair.head or holder).details,
         phase=holder.phase,
     )
 
@@ -240,15 +246,12 @@ def _summed(group: Sequence[Finding]) -> Finding:
         module=lead.module if len({module_pattern(change.module) for change in notable}) == 1 else None,
         operator=lead.operator if len({change.operator for change in notable}) == 1 else None,
         count=lines,
-        caller=lead.caller if len({change.caller for change in notable}) == 1 else None,
+        details=lead.details if len({change.details[1:] for change in notable}) == 1 else (),
         largest_bytes=lead.bytes if lines > 1 else None,
     )
 
 
 def _line(change: Finding) -> Hashable:
     place = change.location or change.base
-    return (
-        (change.component, place, change.caller)
-        if place
-        else (change.component, change.module, change.operator)
-    )
+    of_none = change.component, change.module, change.operator
+    return (change.component, place, change.details[1:]) if place else of_none

@@ -112,7 +112,7 @@ def _features(holder: Holder) -> dict[str, str | None]:
         "file": holder.location.rpartition(":")[0] if holder.location is not None else None,
         "size": str(holder.bytes) if holder.component in _NAMED else "",
         "source": holder.source or None,
-        "caller": holder.call,
+        "caller": next(iter(holder.details), None),
         "line": holder.source or holder.location or None,
         "shape": shape or None,
     }

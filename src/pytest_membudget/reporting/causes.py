@@ -119,7 +119,7 @@ def _moved(change: Finding, code: Code, line: Code) -> str:
 
 
 def _called(cause: Cause, code: Code) -> str:
-    return f", called at {code(cause.caller)}" if cause.caller else ""
+    return "".join(f", called at {code(place)}" for place in cause.details[1:])
 
 
 def _at(location: str | None, code: Code) -> str:
@@ -166,7 +166,7 @@ def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
 def changes_text(comparison: Comparison, code: Code = str) -> str:
     """What the rows do not say themselves: which phase they compare, and what they all have in common."""
     moved, resized = comparison.moved_peak, comparison.resized
-    stopped = _STOPPED_RECOMPUTING if comparison.recomputes is False else ""
+    stopped = _STOPPED_RECOMPUTING if comparison.removed else ""
     texts = (stopped, _moved_peak_text(moved), _factor_text(comparison), _resized_text(resized, code))
     return " ".join(filter(None, texts))
 

@@ -171,9 +171,9 @@ class ReportedTest:
 
     def _place(self, code: Code) -> str:
         since = self.result.since_base
-        if since is not None and (since.factors or since.recomputes is False):
+        if since is not None and (since.factors or since.removed):
             return ""  # no line has grown by itself
-        line = next((cause.caller or cause.location for cause in self.causes(1)), None)
+        line = next(([cause.location, *cause.details[1:]][-1] for cause in self.causes(1)), None)
         return f", first at {code(line)}" if line else ""
 
     def causes(self, most: int) -> list[Cause]:

@@ -54,8 +54,8 @@ class Finding(JsonObject):
     """Head minus base of the line at ``location``, where there are several."""
     source: str | None = None
     """The text of the line at ``location``; of what is gone, at ``base``."""
-    caller: str | None = None
-    """As of a holder; of several lines that of the largest change."""
+    details: tuple[str, ...] = ()
+    """As of a holder; of several lines those of the largest change."""
     phase: str = ""
     """As of a holder; of several lines that of the largest change."""
 
@@ -140,8 +140,8 @@ class Comparison(JsonObject):
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
     resized: tuple[Finding, ...] = ()
     """Where all ``activations`` are larger: parameters and buffers of another size, as those of patches."""
-    recomputes: bool | None = None
-    """False where modules ran again in the base's backward alone, and ``activations`` have grown."""
+    removed: tuple[str, ...] = ()
+    """``recompute`` where modules ran again in the base's backward alone, and ``activations`` have grown."""
     moved_peak: MovedPeak | None = None
     """Where the peak is in another phase than at the base."""
 

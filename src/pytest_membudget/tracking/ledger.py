@@ -87,8 +87,6 @@ class Ledger:
         self.marks: list[int] = []
         self.backward_ends: list[int] = []
         self.root_call_ends: dict[int, int] = {}
-        #: whether modules have run again in a backward
-        self.recomputes = False
         self._callers: dict[tuple[str | None, int], set[Line]] = defaultdict(set)
         self.live: dict[int, Record] = {}
         self.step_ends = StepEnds()
@@ -118,7 +116,6 @@ class Ledger:
             record.callers = callers = self._callers[record.file, record.line]
             callers.add(record.caller)
         self.segments.asked_by(record)
-        self.recomputes |= record.phase is Phase.RECOMPUTE and record.root_call is not None
         phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase
         peak = self.phase_peaks[phase]
         if self.allocated_bytes > peak.allocated_bytes:

@@ -13,7 +13,7 @@ from ..memory_report import HeldMemory, Holder, MemoryReport, PhasePeak, module_
 from ..units import MIB
 from .cached import Cached
 from .ledger import HostLedger, Ledger, Moment, Peak
-from .record import Record
+from .record import Line, Phase, Record
 from .running_code.source import shown_path
 from .timeline import Lives
 
@@ -87,7 +87,6 @@ def memory_report(
         timeline=lives.timeline(peak.at) if lives is not None else None,
         phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
         phases=tuple(_other_phases(ledger, root)) if metric == "allocated" else (),
-        recomputes=ledger.recomputes,
         held=_held(ledger, root),
     )
 
@@ -221,11 +220,20 @@ def _holder(group: _Group, held: list[tuple[int, Record]]) -> Holder:
         operator=group.operator,
         source=_source_line(first.file, first.line),
         largest_bytes=max(sizes) if len(sizes) > 1 else None,
-        phase=first.phase.value,
-        caller=group.caller,
-        call=_source_line(*first.caller) if first.caller is not None else None,
+        phase=_phase(first).value,
+        details=_details(first.caller, group.caller),
         split_by=group.split_by,
     )
+
+
+def _phase(record: Record) -> Phase:
+    """Of a double backward, in which no module runs again, the backward."""
+    is_backward = record.phase is Phase.RECOMPUTE and record.root_call is None
+    return Phase.BACKWARD if is_backward else record.phase
+
+
+def _details(caller: Line | None, place: str | None) -> tuple[str, ...]:
+    return () if caller is None else (_source_line(*caller) or "", *filter(None, [place]))
 
 
 def _source_line(file: str | None, line: int) -> str | None:
