@@ -42,17 +42,17 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 
 def check_torch() -> None:
     """Raise ``UnsupportedTorch`` if this torch is too old, lacks one of ``PARTS``, or records no history."""
-    if torch.backends.cuda.is_built() and torch.cuda.get_allocator_backend() == "cudaMallocAsync":
-        raise UnsupportedTorch(
-            "backend:cudaMallocAsync in PYTORCH_ALLOC_CONF: that allocator records no history, from which "
-            "figures are made; take it out for this session"
-        )
     if torch_release() < OLDEST:
         raise UnsupportedTorch(
             f"torch {torch.__version__} is too old for the stand-in: it is made for torch "
             f"{OLDEST[0]}.{OLDEST[1]} and later; install a newer torch"
         )
     check_parts(PARTS)
+    if torch.backends.cuda.is_built() and torch.cuda.get_allocator_backend() == "cudaMallocAsync":
+        raise UnsupportedTorch(
+            "backend:cudaMallocAsync in PYTORCH_ALLOC_CONF: that allocator records no history, from which "
+            "figures are made; take it out for this session"
+        )
 
 
 def check_parts(parts: Iterable[tuple[str, str, str]]) -> None:
