@@ -144,6 +144,12 @@ LARGEST = {
         256,
         "x = numbers()\nif torch.isnan(x).any():\n    raise ValueError('not a number')\ntake_if(x.max() > 3)",
     ),
+    "parts_of_what_is_drawn": (
+        256,
+        "labels = torch.randint(0, 1000, (64,), device='cuda')\n"
+        "parts = [(labels // 500 == part).nonzero() for part in range(2)]\n"
+        "if sum(map(len, parts)) != 64:\n    raise ValueError(parts)\ntake(256)",
+    ),
     "after_an_assertion_that_lists_what_differs": (
         256,
         "x, y = numbers(), numbers()\nassert torch.allclose(x, y)\nassert torch.allclose(y, x)\n"

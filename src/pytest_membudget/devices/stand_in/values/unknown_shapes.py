@@ -52,7 +52,8 @@ class UnknownShapes:
             self.supposed.use(given)
             return shapes
         # a draw that is taken to be one number throughout says nothing of how many there are of each
-        if drawn and any(self._known.uniform(tensor) is None for tensor in given):
+        is_spread = drawn and VARIANT.spreads(given[-1].numel())
+        if is_spread or (drawn and any(self._known.uniform(tensor) is None for tensor in given)):
             shapes = sized.known(self._known, args, kwargs)
             if shapes is not None:
                 self._list(sized.operator, "what its draws of random numbers are taken to give", DRAWN)

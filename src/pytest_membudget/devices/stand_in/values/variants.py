@@ -195,14 +195,22 @@ class Variant:
         return torch.full_like(values, number if _is_whole(values.dtype) else number / _DRAWN)
 
     def spread(self, count: int, span: int) -> torch.Tensor | None:
-        """``count`` numbers of ``span`` drawn at once: in variant 1 they differ, also between draws."""
+        """``count`` numbers of ``span`` drawn at once: in variant 1 they differ, also between draws.
+
+        They lie all over the range, so that each part of it has its share of them.
+        """
         if span < 2 or not 1 < count <= _MOST_SPREAD:
             return None
         self.has_two_draws = True
-        if self.number != 1 or EVERYWHERE in self._steady:
+        if not self.spreads(count):
             return None
         self._draws += 1
-        return torch.arange(self._draws - 1, self._draws - 1 + count, device="cpu").remainder_(span)
+        numbers = torch.arange(count, device="cpu") * max(1, span // count)
+        return numbers.add_(self._draws - 1).remainder_(span)
+
+    def spreads(self, count: int) -> bool:
+        """Whether so many that are drawn at once differ: what follows from them may happen together."""
+        return self.number == 1 and 1 < count <= _MOST_SPREAD and EVERYWHERE not in self._steady
 
     def _place(self, line: str) -> int:
         """Of ``line`` among those that were given other answers: by it two have different ones."""
