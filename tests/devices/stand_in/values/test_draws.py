@@ -52,6 +52,19 @@ def selected(how):
     return len(x[torch.randint(5, (10,), device="cuda") < 4])
 
 
+def sized_by_draws():
+    counts = torch.randint(1, 5, (64,), device="cuda")
+    return [len(torch.bincount(counts)), len(torch.ones(64, device="cuda").repeat_interleave(counts))]
+
+
+def test_sizes_without_another_bound_follow_from_the_largest_numbers(trace):
+    traced = trace(sized_by_draws)
+
+    assert traced.value == [1 + 4, 64 * 4]
+    taken = "taken to be what its draws of random numbers are taken to give"
+    assert [taken in one for one in traced.assumptions] == [True, True]
+
+
 def trained_with_layer_drop():
     layers = nn.ModuleList(nn.Linear(64, 64, bias=False, device="cuda") for _ in range(4))
     hidden = torch.randn(1, 64, device="cuda")

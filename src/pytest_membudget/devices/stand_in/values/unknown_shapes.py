@@ -16,7 +16,7 @@ from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
 from .known_values import KnownValues
 from .routing import Chosen
-from .sized_by_data import BY_ASSUME, Shape, SizedByData, trues
+from .sized_by_data import BY_ASSUME, Bound, Shape, SizedByData, trues
 from .supposed_values import Choice, SupposedValues
 from .variants import VARIANT, ended_text
 
@@ -46,27 +46,36 @@ class UnknownShapes:
         """The shapes of what an operator gives; None if unbounded."""
         given = [*tensors_in((*args, *kwargs.values()))]
         drawn = any(self._known.is_assumed(tensor) for tensor in given)
-        if not drawn and (shapes := sized.known(self._known, args, kwargs)) is not None:
+        shapes = sized.known(self._known, args, kwargs)
+        if shapes is not None and not drawn:
             return shapes
-        if self.supposed.concerns(given) and (shapes := sized.known(self.supposed, args, kwargs)) is not None:
+        if (
+            self.supposed.concerns(given)
+            and (supposed := sized.known(self.supposed, args, kwargs)) is not None
+        ):
             self.supposed.use(given)
-            return shapes
-        # a draw that is taken to be one number throughout says nothing of how many there are of each
-        is_spread = drawn and VARIANT.spreads(given[-1].numel())
-        if is_spread or (drawn and any(self._known.uniform(tensor) is None for tensor in given)):
-            shapes = sized.known(self._known, args, kwargs)
-            if shapes is not None:
-                self._list(sized.operator, "what its draws of random numbers are taken to give", DRAWN)
-                return shapes
+            return supposed
+        if shapes is None or not self._are_several(given):
+            bound = self._bound(sized, args, kwargs, is_none=self._known.uniform(given[-1]) is False)
+            if bound is not None:
+                can_be_known = drawn and not bound.taken.endswith(BY_ASSUME)
+                self._list(sized.operator, bound.taken + _OF_DRAWS * can_be_known)
+                return bound.shapes
+        if shapes is not None:
+            self._list(sized.operator, "what its draws of random numbers are taken to give", DRAWN)
+        return shapes
+
+    def _are_several(self, given: Sequence[torch.Tensor]) -> bool:
+        """Whether draws differ: one number throughout says nothing of how many there are of each."""
+        is_spread = VARIANT.spreads(given[-1].numel())
+        return is_spread or any(self._known.uniform(tensor) is None for tensor in given)
+
+    def _bound(
+        self, sized: SizedByData, args: Sequence[Any], kwargs: Mapping[str, Any], *, is_none: bool
+    ) -> Bound | None:
         place = self._place()
-        is_none = drawn and self._known.uniform(given[-1]) is False
         with VARIANT.sizes_at(f"{place.file}:{place.line}", is_none=is_none):
-            bound = sized.bound(args, kwargs)
-        if bound is None:
-            return None
-        can_be_known = drawn and not bound.taken.endswith(BY_ASSUME)
-        self._list(sized.operator, bound.taken + _OF_DRAWS * can_be_known)
-        return bound.shapes
+            return sized.bound(args, kwargs)
 
     def lengths(self, shape: tuple[int, ...]) -> torch.Tensor:
         """A mask of ``shape`` on the host in the place of one that nobody knows: true up to a bound."""
