@@ -224,6 +224,12 @@ LARGEST = {
         8 * 32,
         "kept = [take(32) for _ in {label.item() for label in torch.randint(8, (64,), device='cuda')}]",
     ),
+    "no_label_of_many": (
+        256, "take_if(len((torch.randint(10, (8,), device='cuda') == 7).nonzero()) == 0)"
+    ),
+    "labels_that_are_half_of_them": (
+        256, "labels = torch.randint(10, (64,), device='cuda')\ntake_if(8 < len(labels[labels < 5]) < 56)"
+    ),
     "labels_that_are_all_the_first": (
         256, "take_if(sum(torch.randint(0, 2, (8,), device='cuda').tolist()) == 0)"
     ),
@@ -632,6 +638,11 @@ REJECTED = {
     ),
 }
 COUNTED = {
+    "until_drawn_numbers_are_large": (
+        1,
+        "found = []\nwhile len(found) < 4:\n    numbers = torch.randint(1000, (4,), device='cuda')\n"
+        "    found = numbers[numbers > 990]",
+    ),
     "until_none_are_left": (1, "x = numbers()\nwhile len(x):\n    x = x[x > 0] - 1"),
     "until_enough_are_counted": (
         1,

@@ -202,14 +202,22 @@ class Variant:
         if span < 2 or not 1 < count <= _MOST_SPREAD:
             return None
         self.has_two_draws = True
-        if not self.spreads(count):
+        if not self._spreads(count):
             return None
         self._draws += 1
         numbers = torch.arange(count, device="cpu") * max(1, span // count)
         return numbers.add_(self._draws - 1).remainder_(span)
 
-    def spreads(self, count: int) -> bool:
-        """Whether so many that are drawn at once differ: what follows from them may happen together."""
+    def follows_spread(self, count: int, line: str) -> bool:
+        """Whether sizes at ``line`` follow from so many that differ: a loop may wait for equal ones."""
+        if not self._spreads(count):
+            return False
+        self._sizes[line] += 1
+        if self._sizes[line] > _MOST_TURNED:
+            self.ended.setdefault(line, _MOST_TURNED)
+        return self._sizes[line] <= _MOST_TURNED
+
+    def _spreads(self, count: int) -> bool:
         return self.number == 1 and 1 < count <= _MOST_SPREAD and EVERYWHERE not in self._steady
 
     def _place(self, line: str) -> int:
@@ -260,13 +268,14 @@ class Variant:
     def sizes_at(self, line: str, *, is_none: bool = False) -> Iterator[None]:
         """A context of ``share`` for a size at ``line``: who takes many gets all, or none, in turn.
 
-        ``is_none``: whether there are none, as is plausible: with odd numbers, all.
+        ``is_none``: whether there are none, as is plausible: with odd numbers all, if a check has failed.
         """
         self._sizes[line] += 1
         are_few = self.is_least or self.is_odd
         taken, most = self._sizes[line], _MOST_TURNED if are_few else _MOST_SIZES
         self.waits_for_sizes |= are_few and taken > _FEW
-        self._share = 1 if self.is_odd and is_none else None
+        is_of_check = self.is_odd and is_none and not self.has_two_draws  # of draws, none are odd
+        self._share = 1 if is_of_check else None
         if taken > most:
             self._share = taken // _FEW % 2  # the same for two of one round
             self.ended.setdefault(line, most)
