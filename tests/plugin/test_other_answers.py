@@ -638,11 +638,6 @@ REJECTED = {
     ),
 }
 COUNTED = {
-    "until_drawn_numbers_are_large": (
-        1,
-        "found = []\nwhile len(found) < 4:\n    numbers = torch.randint(1000, (4,), device='cuda')\n"
-        "    found = numbers[numbers > 990]",
-    ),
     "until_none_are_left": (1, "x = numbers()\nwhile len(x):\n    x = x[x > 0] - 1"),
     "until_enough_are_counted": (
         1,

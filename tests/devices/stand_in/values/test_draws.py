@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from pytest_membudget.devices.stand_in.host.draws import HostDraws
+from pytest_membudget.devices.stand_in.values.variants import VARIANT
 
 
 def drawn():
@@ -63,6 +64,20 @@ def test_sizes_without_another_bound_follow_from_the_largest_numbers(trace):
     assert traced.value == [1 + 4, 64 * 4]
     taken = "taken to be what its draws of random numbers are taken to give"
     assert [taken in one for one in traced.assumptions] == [True, True]
+
+
+def rounds_until_all_are_large():
+    VARIANT.begin(1, ())
+    rounds, found = 0, ()
+    while len(found) < 4:
+        numbers = torch.randint(1000, (4,), device="cuda")
+        rounds, found = rounds + 1, numbers[numbers > 990]
+    return rounds
+
+
+def test_a_loop_that_waits_for_draws_which_are_alike_ends(trace):
+    """Those that are drawn at once lie all over their range, in the variant in which they differ."""
+    assert trace(rounds_until_all_are_large).value == 1000 + 1
 
 
 def trained_with_layer_drop():
