@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.errors import UsageMistake
+from pytest_membudget.formulas.margins import MARGINS, kinds_of, margin_of
 from pytest_membudget.formulas.peaks import figures_of
-from pytest_membudget.formulas.reports import MARGINS, kinds_of, margin_of
 from tests.formulas.megatron_cases import megatron_jobs
 from tests.formulas.published_jobs import PUBLISHED_JOBS, SEEN
 

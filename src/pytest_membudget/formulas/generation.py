@@ -1,32 +1,10 @@
-"""Moment: what is allocated at one moment of a job; and the moments of inference."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+"""The moments of inference: the prompt's forward, and the last token's, whose KV cache is largest."""
 
 from ..components import ACTIVATIONS, PARAMETERS, TEMPORARIES, WORKSPACES
-from ..units import MIB
 from .activations import UNFUSED, element_type
 from .model_states import States
+from .moments import WORKSPACE_BYTES, Moment
 from .ranks import Rank
-
-#: cuBLAS's, of one thread, on Hopper (torch 2.13, CUDABlas.cpp).
-WORKSPACE_BYTES: Final = 32 * MIB
-
-Components = Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What is allocated at one moment, by component."""
-
-    name: str
-    components: Components
-
-    @property
-    def bytes(self) -> int:
-        """All of it."""
-        return round(sum(self.components.values()))
 
 
 def generated(rank: Rank, states: States) -> tuple[Moment, ...]:

@@ -16,8 +16,9 @@ from ..components import (
 from ..scenarios.job import Job
 from .activations import Kept, element_type, kept_of, tokens_of
 from .decoder import Tensor, parameter_count
-from .generation import WORKSPACE_BYTES, Components, Moment, generated
+from .generation import generated
 from .model_states import TYPE_BYTES, States, gradient_type, states_of
+from .moments import WORKSPACE_BYTES, Components, Moment
 from .ranks import Rank, end_parts, layer_parts, parts_of
 from .sources import decoder_of
 

@@ -3,30 +3,27 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import file_name_of
-from ...budgets.verdict import OUT_OF_MEMORY, Part
+from ...budgets.verdict import OUT_OF_MEMORY
 from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
 from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport
 from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change, excess_of, savings_first, worth_trying
-from ...results.answer import TRACED, Answer, Request, failed, read_answer
+from ...results.answer import Answer, Request, failed, read_answer
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
 from ..ranks.rank_answers import Asking, answer_of_ranks
 from .order import Order, for_program, with_expandable_segments
+from .trials import Say, figure_of, tried
 from .variants import ask_with_variants, variants_of
 from .worker import Worker
 from .workers import Workers
-
-#: Called with the title of each change before it is tried.
-Say = Callable[[str], None]
 
 
 class TracingEstimator(Estimator):
@@ -91,7 +88,7 @@ class TracingEstimator(Estimator):
         request, report = replace(self._request(test, budget), snapshot=None), estimate
         if ran_out:  # the test and its trials are then run on a card without a limit
             request = replace(request, limited=False)
-            again, _ = _run(self._workers_for(test, budget), request)
+            again, _ = figure_of(self._workers_for(test, budget), request)
             if again is None:
                 return None
             report = again
@@ -102,7 +99,7 @@ class TracingEstimator(Estimator):
             (one, self._workers_for(test, budget, one), replace(request, change=one.name))
             for one in worth_trying(excess, test.fixtures)
         ]
-        found, untried = _tried(asked, excess, say, self._seconds_for_trials)
+        found, untried = tried(asked, excess, say, self._seconds_for_trials)
         self._seconds_for_trials -= time.monotonic() - began
         listed = savings_first(found, excess.bytes, excess.excess_bytes)
         return Advice(excess.bytes, excess.limit_bytes, {**listed, **dict.fromkeys(untried)})
@@ -165,39 +162,6 @@ class TracingEstimator(Estimator):
         if key not in self._workers:
             self._workers[key] = Workers(order, self._cache_for(order), self._start)
         return self._workers[key]
-
-
-def _tried(
-    asked: Sequence[tuple[Change, Workers, Request]], excess: Part, say: Say, seconds: float
-) -> tuple[dict[str, int], list[str]]:
-    """The figures of trials by what to write, and the titles of changes that were not tried.
-
-    No more are started after so many ``seconds`` of wall-clock time.
-    """
-    ends = time.monotonic() + seconds
-    for _, workers, request in reversed(asked):
-        workers.expect([request], next_=True)
-    trials: dict[str, int] = {}
-    untried: list[str] = []
-    for change, workers, request in asked:
-        if time.monotonic() > ends:
-            untried.append(change.title)
-            workers.forget(request)
-            continue
-        say(change.title)
-        report, changed = _run(workers, request)
-        if report is not None and changed:
-            trials[change.write.format(changed)] = excess.bytes_in(report)
-    return trials, untried
-
-
-def _run(workers: Workers, request: Request) -> tuple[MemoryReport | None, str]:
-    """The figure of a completed run, and what was changed in it; empty if the change was not applicable."""
-    with suppress(WorkerFailure):  # only this trial is lost: the test's own estimate is known
-        answer = workers.ask(request)
-        if answer.outcome == TRACED:
-            return answer.report, answer.changed
-    return None, ""
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
