@@ -24,6 +24,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_profiler.symbolize_tracebacks", "which operator allocates"),
     ("torch._guards", "TracingContext.try_get", "whether a backward is being compiled"),
     ("torch._tensor_str", "_str", "printing tensors whose values nobody knows"),
+    ("torch._tensor_str", "get_summarized_data", "printing large tensors, whose edges alone are read"),
     ("torch._tensor_str", "_tensor_str", "printing tensors whose values nobody knows"),
     ("torch.autograd", "_get_sequence_nr", "at which step of the forward a backward node was made"),
     ("torch.autograd.gradcheck", "_test_backward_mul_by_grad_output", "gradients of zeros"),

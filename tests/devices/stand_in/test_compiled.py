@@ -2,6 +2,8 @@
 
 import os
 import re
+import sys
+import types
 from collections import Counter
 
 import pytest
@@ -194,6 +196,16 @@ def hashes_of_triton():
     before = triton_key.cache_info().currsize
     device.end_imports()
     return before, triton_key.cache_info().currsize
+
+
+def with_another_triton():
+    sys.modules["triton.runtime.cache"] = types.ModuleType("triton.runtime.cache")
+    StandInDevice(find_gpu("A100-80GB")).end_imports()
+    return "ended"
+
+
+def test_a_triton_that_names_its_files_otherwise_ends_no_worker(stand_in):
+    assert stand_in(with_another_triton) == "ended"
 
 
 def test_tritons_files_are_read_before_tests_which_run_in_processes_of_their_own(stand_in):

@@ -133,9 +133,10 @@ class StandInDevice(Device):
         """The files have been imported: what follows is asked by tests."""
         self._end_watch()
         self._imported = [*self._answered(), *self._draws.imported()]
-        if "triton.runtime.cache" in sys.modules:
-            # for the names of compiled kernels, all of its files are read once a process: not in each run
-            sys.modules["triton.runtime.cache"].triton_key()
+        # for the names of compiled kernels, all of Triton's files are read once a process: not in each run
+        read = getattr(sys.modules.get("triton.runtime.cache"), "triton_key", None)
+        if read is not None:
+            read()
 
     def self_check(self) -> None:
         """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""

@@ -42,6 +42,11 @@ class Place(NamedTuple):
     own_file: str | None = None
     own_line: int = 0
 
+    @property
+    def name(self) -> str:
+        """As ``file:line``."""
+        return f"{self.file}:{self.line}"
+
     def shown(self, root: str) -> str:
         """As in ``test_a.py:14 (transformers/masking_utils.py:812)``; paths are relative to ``root``."""
         if self.file is None:

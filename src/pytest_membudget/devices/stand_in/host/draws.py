@@ -94,7 +94,7 @@ class HostDraws:
             return DRAW_ENDS.of_bytes(own.randbytes(size))
 
         def seed_by_system(generator: torch.Generator) -> int:
-            number = int.from_bytes(urandom(8)[:6], "little")
+            number = int.from_bytes(urandom(8)[:6], "little")  # six would be a draw
             generator.manual_seed(number)
             return number
 

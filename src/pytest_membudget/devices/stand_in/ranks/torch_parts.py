@@ -15,6 +15,11 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that are the same on all ranks"),
     ("torch.testing._internal.distributed.fake_pg", "FakeStore", "process groups of the host"),
     ("torch.distributed.distributed_c10d", "_new_process_group_helper", "process groups of any backend"),
+    (
+        "torch.distributed.distributed_c10d",
+        "_create_process_group_wrapper",
+        "process groups whose calls are compared",
+    ),
     ("torch.distributed.distributed_c10d", "_store_based_barrier", "process groups without other processes"),
     ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
     ("torch.distributed", "Reducer._rebuild_buckets", "DistributedDataParallel's buckets"),

@@ -191,7 +191,7 @@ class Reads:
         place = self.source.place(3) if self.source is not None else Place(None, 0)
         read = Read(place, str(dtype).removeprefix("torch."))
         if kind is not GIVEN:
-            self.last_line = f"{place.file}:{place.line}"
+            self.last_line = place.name
         shown = f"{value}, by assume()" if kind is GIVEN else value
         answers = self.assumed.setdefault(read, Answers())
         answers.add(shown, kind or kind_of_read(dtype))

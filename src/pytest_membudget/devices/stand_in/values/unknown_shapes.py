@@ -67,18 +67,14 @@ class UnknownShapes:
 
     def _are_several(self, given: Sequence[torch.Tensor]) -> bool:
         """Whether draws differ: one number throughout says nothing of how many there are of each."""
-        is_spread = VARIANT.follows_spread(given[-1].numel(), self._line())
+        is_spread = VARIANT.follows_spread(given[-1].numel(), self._place().name)
         return is_spread or any(self._known.uniform(tensor) is None for tensor in given)
 
     def _bound(
         self, sized: SizedByData, args: Sequence[Any], kwargs: Mapping[str, Any], *, is_none: bool
     ) -> Bound | None:
-        with VARIANT.sizes_at(self._line(), is_none=is_none):
+        with VARIANT.sizes_at(self._place().name, is_none=is_none):
             return sized.bound(args, kwargs)
-
-    def _line(self) -> str:
-        place = self._place()
-        return f"{place.file}:{place.line}"
 
     def lengths(self, shape: tuple[int, ...]) -> torch.Tensor:
         """A mask of ``shape`` on the host in the place of one that nobody knows: true up to a bound."""

@@ -199,10 +199,10 @@ class Variant:
 
         They lie all over the range, so that each part of it has its share of them.
         """
-        if span < 2 or not 1 < count <= _MOST_SPREAD:
+        if span < 2 or not _is_row(count):
             return None
         self.has_two_draws = True
-        if not self._spreads(count):
+        if not self._spreads:
             return None
         self._draws += 1
         numbers = torch.arange(count, device="cpu") * max(1, span // count)
@@ -210,15 +210,16 @@ class Variant:
 
     def follows_spread(self, count: int, line: str) -> bool:
         """Whether sizes at ``line`` follow from so many that differ: a loop may wait for equal ones."""
-        if not self._spreads(count):
+        if not (self._spreads and _is_row(count)):
             return False
         self._sizes[line] += 1
         if self._sizes[line] > _MOST_TURNED:
             self.ended.setdefault(line, _MOST_TURNED)
         return self._sizes[line] <= _MOST_TURNED
 
-    def _spreads(self, count: int) -> bool:
-        return self.number == 1 and 1 < count <= _MOST_SPREAD and EVERYWHERE not in self._steady
+    @property
+    def _spreads(self) -> bool:
+        return self.number == 1 and EVERYWHERE not in self._steady
 
     def _place(self, line: str) -> int:
         """Of ``line`` among those that were given other answers: by it two have different ones."""
@@ -305,8 +306,13 @@ class Variant:
 
 def ended_text(place: Place, what: str) -> str:
     """That a bound has ended the loop at ``place``, of so many ``what``; empty where none has."""
-    rounds = VARIANT.ended[f"{place.file}:{place.line}"]
+    rounds = VARIANT.ended[place.name]
     return f"; its loop, which waits for another answer, got one after {rounds:,} {what}s" if rounds else ""
+
+
+def _is_row(count: int) -> bool:
+    """Whether so many that are drawn at once may differ."""
+    return 1 < count <= _MOST_SPREAD
 
 
 def _last(options: int) -> int:
