@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_membudget.formulas.changes import knobs_for
-from pytest_membudget.formulas.reports import MARGINS
+from pytest_membudget.formulas.margins import MARGINS
 from pytest_membudget.scenarios.job import Job, Model
 from pytest_membudget.units import GIB, gib_text
 
