@@ -19,7 +19,6 @@ from .names import ALL, BASE, CACHES, FIGURES, GATE, MARKED, MARKER, MEASURES, O
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
-    from .gate.estimators import Estimators
     from .gate.hooks import Gate
     from .gate.selection import Selection
 
@@ -196,15 +195,19 @@ def _gate_of(config: pytest.Config) -> Gate:
     start, root = Path(config.invocation_params.dir), config.rootpath
     _announce_custom_gpus(config, root / "pyproject.toml")
     settings = _settings_of(config)
-    estimators = _estimators_of(config, settings)
-    # the process that will run the tests starts meanwhile
     from .budgets.budget import parse_growth
     from .comparison.base.sources import source_of
+    from .gate.estimators import choose_estimators
     from .gate.hooks import Gate
     from .gate.lock_file import Locking, Rules
-    from .gate.xdist import is_worker
+    from .gate.selection import report_folder
+    from .gate.xdist import is_worker, start_of
     from .reporting.files.json_file import torch_of
 
+    started = start_of(config)
+    folder = report_folder(config, started.dir) if settings.snapshots == ALL else None
+    estimators = choose_estimators(config, settings, started, folder)
+    config.add_cleanup(estimators.close)
     source = source_of(config.getoption("membudget_compare"), start, root)
     selection = _register_selection(config, settings)
     # the base of a comparison is a checkout that nothing is written to
@@ -229,19 +232,6 @@ def _interrupt_on_sigterm(config: pytest.Config) -> None:
 
 def _end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _estimators_of(config: pytest.Config, settings: Settings) -> Estimators:
-    from .gate.estimators import choose_estimators
-    from .gate.selection import only_asks, report_folder
-    from .gate.xdist import is_worker, start_of
-
-    start = start_of(config)
-    folder = report_folder(config, start.dir) if settings.snapshots == ALL else None
-    prepares = not is_worker(config) and not only_asks(config)
-    estimators = choose_estimators(config, settings, start, folder, prepares=prepares)
-    config.add_cleanup(estimators.close)
-    return estimators
 
 
 def _settings_of(config: pytest.Config) -> Settings:

@@ -92,7 +92,7 @@ class Project:
         """
         changes = []
         with self._monkeypatch.context() as patch:
-            patch.setattr(template.Template, "begin", lambda own, *, waits=False: None)
+            patch.setattr(template.Template, "begin", lambda own: None)
             patch.setattr(worker, "start_process", refuse)
             change = States.first_change
             patch.setattr(States, "first_change", lambda *args: changes.append(change(*args)) or changes[-1])

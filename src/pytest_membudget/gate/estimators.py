@@ -1,32 +1,30 @@
 """Chooses the estimator for each test of a session. The gate imports no other module of the estimators."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
+from ..cache.estimates import EstimateCache
+from ..cache.session_facts import cache_of
 from ..cache.store import has_entries
+from ..comparison.base.invocation import Invocation
 from ..devices.choice import find_stand_in
 from ..hardware.host_capacity import processors
 from ..names import OFF, REFRESH
 from ..results.estimator import Estimator
 from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
+from ..worker.client.measuring import MeasuringEstimator
 from ..worker.client.order import Collected, Order, worker_import_path
 from ..worker.client.template import Template
+from ..worker.client.tracing import TracingEstimator
 from ..worker.client.worker import EarlyWorker
 from ..worker.protocol import CUDA
-
-if TYPE_CHECKING:
-    from ..cache.estimates import EstimateCache
-    from ..comparison.base.invocation import Invocation
 
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 #: Makes the estimator of tests with a body, and what measures them, from their files and what was collected.
@@ -54,14 +52,11 @@ class Estimators:
         """Begin with ``files``, those of the tests with a body that will run."""
         self.bodies, self.measurer = self.begin(files, collected)
 
-    def begin_template(self, *, waits: bool = False) -> str:
-        """Prepare for workers while the session collects; returns where this and other processes get them.
-
-        ``waits``: until another process prepares for them too.
-        """
+    def begin_template(self) -> str:
+        """Prepare for workers while the session collects; returns where this and other processes get them."""
         if self.template is None:
             return ""
-        self.template.begin(waits=waits)
+        self.template.begin()
         return self.template.address
 
     def begin_worker(self, files: Sequence[str]) -> None:
@@ -88,18 +83,12 @@ class Estimators:
 
 
 def choose_estimators(
-    config: pytest.Config,
-    settings: Settings,
-    start: Invocation,
-    snapshots: Path | None,
-    *,
-    prepares: bool = False,
+    config: pytest.Config, settings: Settings, start: Invocation, snapshots: Path | None
 ) -> Estimators:
     """How the session of ``config`` estimates. ``start``: how it was started.
 
-    ``snapshots``: the folder in whose ``snapshots`` each test leaves one; None for none. ``prepares``: at
-    once, a process that then waits for ``begin_template``. Raises ``UsageMistake`` where nothing can be
-    estimated here.
+    ``snapshots``: the folder in whose ``snapshots`` each test leaves one; None for none. Raises
+    ``UsageMistake`` where nothing can be estimated here.
     """
     given = given_to(config, start.args)
     if isinstance(given, GivenEstimates):
@@ -117,13 +106,6 @@ def choose_estimators(
         observes=settings.cache != OFF,
     )
     template = Template(order, start.template)
-    if prepares:
-        template.begin(waits=True)
-    # the process has begun: what else is imported does not keep it waiting
-    from ..cache.session_facts import cache_of
-    from ..worker.client.measuring import MeasuringEstimator
-    from ..worker.client.tracing import TracingEstimator
-
     is_needed = settings.cache in (OFF, REFRESH) or not has_entries(os.environ)
     early = EarlyWorker(order, template, is_needed=is_needed)
     card = given or GivenDevice(CUDA)

@@ -241,7 +241,7 @@ class Gate:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send an xdist worker the controller's command line and the folder of the base's results."""
-        template = self.estimators.begin_template(waits=True)
+        template = self.estimators.begin_template()
         send_start(node, replace(self._start, exchange=self._comparing.folder, template=template))
 
     @pytest.hookimpl(optionalhook=True)

@@ -73,8 +73,6 @@ class Start(JsonObject):
     """Where a rank writes its stack; empty for a worker that is no rank."""
     listener: int = -1
     """Of a template: the socket at which it is asked for copies."""
-    waits: bool = False
-    """Of a template: whether it does nothing until it is asked."""
 
 
 @dataclass(frozen=True, slots=True)

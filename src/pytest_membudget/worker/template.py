@@ -48,17 +48,11 @@ def main(read_fd: int, write_fd: int) -> None:
             start = Start.from_json(received)
             listener = socket.socket(fileno=start.listener)
             try:
-                if not start.waits or _is_asked(session, listener):
-                    _Template(session, listener, environment, prepare(start)).serve()
+                _Template(session, listener, environment, prepare(start)).serve()
             finally:
                 shutil.rmtree(start.scratch, ignore_errors=True)  # the session was killed
     finally:
         leave(1)
-
-
-def _is_asked(session: Channel, listener: socket.socket) -> bool:
-    """Wait until somebody comes to the ``listener``; whether that was before the session has ended."""
-    return session.read_fd not in ready([session.read_fd, listener.fileno()])
 
 
 class _Template:
@@ -81,7 +75,8 @@ class _Template:
 
     def serve(self) -> None:
         """Serve requests until the session ends."""
-        while _is_asked(self._session, self._listener):
+        session = self._session.read_fd
+        while session not in ready([session, self._listener.fileno()]):
             self._answer(self._listener.accept()[0])
 
     def _answer(self, connection: socket.socket) -> None:

@@ -28,40 +28,22 @@ class Template:
         self._order = order
         self._started: tuple[subprocess.Popen[bytes], Channel] | None = None
         self._folder = ""
-        #: the environment and the import path that it was started with
-        self._started_with: tuple[dict[str, str], list[str]] = ({}, [])
-        self._waits = bool(address)
         #: the path of the socket at which it is asked; empty before ``begin``
         self.address = address
 
-    def begin(self, *, waits: bool = False) -> None:
-        """Start it, if there is none. ``waits``: until it is begun without, here or by another process.
-
-        One that waits is started anew if a copy would be refused what this process has become meanwhile.
-        """
-        is_own = self._waits and self._started is not None
-        if is_own and self._started_with != started_with(self._order, self._folder):
-            self.close()
+    def begin(self) -> None:
+        """Start it, if there is none."""
         if not self.address:
             self._folder = tempfile.mkdtemp(prefix="membudget-")
             try:
-                self._start(waits=waits)
+                self._start()
             finally:
                 if self._started is None:
                     self._forget()
-        elif self._waits and not waits:
-            self._waits = False
-            with (
-                suppress(OSError),
-                socket.socket(socket.AF_UNIX) as connection,
-                _bindable(self.address) as path,
-            ):
-                connection.connect(path)  # that is all it waits for
 
-    def _start(self, *, waits: bool) -> None:
+    def _start(self) -> None:
         address = str(Path(self._folder, "template"))
-        environment, import_path = self._started_with = started_with(self._order, self._folder)
-        self._waits = waits
+        environment, import_path = started_with(self._order, self._folder)
         with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as output:
             try:
                 with _bindable(address) as path:
@@ -77,7 +59,7 @@ class Template:
                 inherited=[listener.fileno()],
             )
             self.address = address
-            start = replace(self._order.start(self._folder), listener=listener.fileno(), waits=waits)
+            start = replace(self._order.start(self._folder), listener=listener.fileno())
             with suppress(BrokenPipeError):  # it has ended: workers find nobody to ask
                 channel.send(start.to_json())
 
