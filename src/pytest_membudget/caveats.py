@@ -1,7 +1,8 @@
 """Caveat: an assumption of a figure, or memory missing in it; and whether its budget counts as checked."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, ClassVar, Final
 
 from .json_object import JsonObject, Lines, read_word
@@ -14,6 +15,8 @@ ASSUMED: Final = "assumed"
 """It rests on data: a mark."""
 METHOD: Final = "method"
 """How the figure was made: neither."""
+OTHERWISE: Final = "; with other answers "
+"""Between what a figure depends on and what it is then, in the text of a caveat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,17 @@ class Caveat(JsonObject):
 def caveats_of(cause: Cause, texts: Iterable[str]) -> list[Caveat]:
     """A caveat of ``cause`` for each of ``texts``."""
     return [Caveat(cause, text) for text in texts]
+
+
+def outcomes_once(texts: Iterable[str]) -> Iterator[str]:
+    """``texts``; what several next to each other may lead to is in a line above them."""
+    for outcome, group in groupby(texts, lambda text: text.partition(OTHERWISE)[2]):
+        some = [*group]
+        if not outcome or len(some) == 1:
+            yield from some
+            continue
+        yield f"{OTHERWISE[2:]}to the {len(some)} that follow {outcome}"
+        yield from (text.partition(OTHERWISE)[0] for text in some)
 
 
 def texts_of(caveats: Iterable[Caveat], *, missing: bool) -> tuple[str, ...]:

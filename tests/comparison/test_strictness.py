@@ -47,3 +47,14 @@ def test_what_has_one_remedy_has_it_once(row):
     assert lines == [
         "  a line", "  another", f"    {DEPENDS.remedy}", "  a thread", f"    {THREAD.remedy}"
     ]  # fmt: skip
+
+
+def test_what_several_lines_may_lead_to_is_said_once_above_them(row):
+    outcome = "with other answers the test has no figure: it raised"
+    caveats = [Caveat(DEPENDS, f"{line}; {outcome}") for line in ("a.py:1 reads", "a.py:2 reads")]
+    result = row(2**30)
+    result = replace(result, estimates=(replace(result.estimates[0], caveats=tuple(caveats)),))
+
+    _, *lines, _ = strictly(result).details.splitlines()
+    above = "with other answers to the 2 that follow the test has no figure: it raised"
+    assert lines == [f"  {above}", "  a.py:1 reads", "  a.py:2 reads", f"    {DEPENDS.remedy}"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..budgets.verdict import ERROR, OVER, SKIPPED, UNDECIDED, UNSET, WITHIN
+from ..caveats import outcomes_once
 from ..results.comparison import LOCK_FILE, NEW, NOT_COMPARABLE, UPDATE_COMMAND
 from ..results.test_result import TestResult
 
@@ -77,7 +78,7 @@ def _details(found: list[tuple[str, str]]) -> Iterator[str]:
     for text, remedy in found[:_MOST]:
         by_remedy.setdefault(remedy or "run the test where it is known", []).append(text)
     for remedy, texts in by_remedy.items():
-        yield from (f"  {text}" for text in texts)
+        yield from (f"  {text}" for text in outcomes_once(texts))
         yield f"    {remedy}"
     if len(found) > _MOST:
         yield f"  and {len(found) - _MOST} more; report.json has them all"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE, texts_of
+from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE, outcomes_once, texts_of
 from ...memory_report import Holder, MemoryReport
 from ...names import MARKER
 from ...results.advice import Advice
@@ -221,7 +221,7 @@ def _listed(title: str, lines: Iterable[str]) -> list[str]:
 def _caveat_lines(texts: Iterable[str]) -> Iterator[str]:
     """A line for each of ``texts``; texts that differ in their places alone share one."""
     by_text: dict[str, list[str]] = {}
-    for text in texts:
+    for text in outcomes_once(texts):
         match = _PLACED.fullmatch(text)
         by_text.setdefault(match["what"] if match is not None else text, []).append(text)
     for what, some in list(by_text.items())[:_CAVEATS]:

@@ -17,6 +17,7 @@ from ...caveats import (
     HOST_DEPENDS,
     METRIC_DEPENDS,
     MISSING,
+    OTHERWISE,
     READ,
     SIZE_READ,
     WORST_CASE,
@@ -75,7 +76,7 @@ class Compared:
         for one in self.first.own_report.caveats:
             if one.cause in _VARIED and self._lost is not None:
                 reason = first_line(self._lost)
-                yield Caveat(DEPENDS, f"{one.text}; with other answers the test has no figure: {reason}")
+                yield Caveat(DEPENDS, f"{one.text}{OTHERWISE}the test has no figure: {reason}")
             elif one.cause in _READS:
                 yield from self._of_read(one)
             elif one.cause is WORST_CASE:
@@ -104,15 +105,15 @@ class Compared:
 
     def without_first(self) -> Iterator[Caveat]:
         """Those of ``most`` where the first has raised, and so is not compared: all, if other runs agree."""
-        reason = f"with other answers the test has no figure: {first_line(self.first)}"
+        reason = f"{OTHERWISE}the test has no figure: {first_line(self.first)}"
         agree = self._others_agree
         # what is true nowhere there, or in one element, is no worst case
         has_least = any(self.most is one for one in (*self.others[1:2], *self.odd))
         for one in self.most.own_report.caveats:
             rests = one.cause in (_VARIED if has_least else _READS) and not agree
-            yield Caveat(DEPENDS, f"{one.text}; {reason}") if rests else one
+            yield Caveat(DEPENDS, f"{one.text}{reason}") if rests else one
         for what in {*self.first.unknown} - {*varied.OF_READS, *varied.APART} if not agree else ():
-            yield Caveat(DEPENDS, f"{what}; {reason}")
+            yield Caveat(DEPENDS, f"{what}{reason}")
 
     @property
     def _others_agree(self) -> bool:
@@ -250,16 +251,14 @@ class Compared:
 
     def of_garbage(self) -> Iterator[Caveat]:
         """That the figure depends on when Python collects garbage, which the other run does not."""
-        yield from self._depending(varied.GARBAGE, DEPENDS if self.most is self.first else COLLECTED, "")
+        yield from self._depending(varied.GARBAGE, DEPENDS if self.most is self.first else COLLECTED, "; ")
 
-    def _depending(
-        self, text: str, own: Cause = DEPENDS, when: str = "with other answers "
-    ) -> Iterator[Caveat]:
+    def _depending(self, text: str, own: Cause = DEPENDS, when: str = OTHERWISE) -> Iterator[Caveat]:
         """That the figure depends on ``text``; where it does not, which parts do: a budget may limit each."""
         most, metric = self.first.peak_bytes, self.first.own_report.metric
         # one that has raised is smaller as it ended sooner
         sizes = [one.peak_bytes for one in self._counted if one.has_figure or one.peak_bytes > most]
-        figure = f"{text}; {when}the figure is {range_text(sizes)}"
+        figure = f"{text}{when}the figure is {range_text(sizes)}"
         found: dict[Cause, str] = {}
         limited = _LIMITED | {one: METRIC_DEPENDS for one in METRICS if one != metric}
         for name, taken in self._differing().items() if len({*sizes}) == 1 else ():

@@ -49,3 +49,13 @@ def test_torch_raises_it_in_these_words():
     assert "--with torchvision" in failures._remedy(
         NotImplementedError(str(caught.value).replace("'SparseCPU' backend", "'CUDA' backend"))
     )
+
+
+def test_colours_of_a_messages_words_are_left_out(request):
+    with pytest.raises(ValueError, match="two options") as caught:
+        raise ValueError("two options, \x1b[1mdo one\x1b[0m.")
+
+    answer = failures.explain(request.node, "call", caught, "the stand-in")
+
+    assert answer.reason.endswith("on the stand-in: two options, do one.")
+    assert "ValueError: two options, do one." in answer.details

@@ -27,6 +27,8 @@ _LENGTH = 1000
 _GENERAL_ADVICE = "If reserved but unallocated memory is large"
 #: What an operator without a kernel for CUDA raises (aten/src/ATen/core/dispatch/OperatorEntry.cpp, 2.13).
 _NO_KERNEL = re.compile(r"Could not run '(\w+)::\w+(?:\.\w+)?' with arguments from the 'CUDA' backend")
+#: What a terminal is sent for colours and bold text: as ``torch.load`` writes its advice (2.13).
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: What torchrun sets (torch/distributed/run.py, 2.15).
 _LAUNCHERS = re.compile("(LOCAL_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE|MASTER_(ADDR|PORT)")
 #: Packages whose frames are not shown to users.
@@ -97,14 +99,19 @@ def _one_line(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -
 
 
 def _words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """The exception's text as pytest prints it; the exception's code may raise here."""
+    """The exception's text as pytest prints it, without colours."""
+    return _COLOUR.sub("", _coloured_words(item, excinfo)).strip()
+
+
+def _coloured_words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The text itself; the exception's code may raise here."""
     error = excinfo.value
     try:
         if isinstance(error, pytest.FixtureLookupError):  # its text is a tuple of its arguments
-            return str(error.formatrepr().errorstring).strip()
+            return str(error.formatrepr().errorstring)
         if _has_own_words(item):
-            return str(item.repr_failure(excinfo)).strip() or str(error).strip()
-        return str(error).strip()
+            return str(item.repr_failure(excinfo)).strip() or str(error)
+        return str(error)
     except Exception as trouble:
         return f"(its text cannot be had: {type(trouble).__name__})"
 
