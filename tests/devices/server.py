@@ -16,6 +16,7 @@ from pytest_membudget.devices.stand_in.device import StandInDevice
 from pytest_membudget.devices.stand_in.environment import cards_text
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.results.answer import OtherRanks
 from tests.in_child import found_in_child
 
 TIMEOUT_S = 300
@@ -65,17 +66,18 @@ def run(device, module, order):
     if order["has_end"]:
         device.body_ended()
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
-    others, exchange = device.other_ranks(), device.exchange()
+    said = device.said()
+    others = said.get("other_ranks", OtherRanks())
     return {
         "value": value,
-        "allocations": device.allocations(),
+        "allocations": device._ended.history.digest(),
         "report": report.to_json(),
         "representatives": [*others.representatives],
         "tried": [*others.tried],
         "rank_assumption": "".join(one.text for one in others.caveats),
-        "broadcasts": exchange.broadcasts,
-        "taken": exchange.taken,
-        "unknown": device.unknown(),
+        "broadcasts": said.get("broadcasts", ""),
+        "taken": said.get("taken", ""),
+        "unknown": [*said["unknown"]],
     }
 
 

@@ -86,24 +86,6 @@ class Request(JsonObject):
 GATHERED: Final = " gathered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange(JsonObject):
-    """What one of several ranks has sent to the others, and has received from them."""
-
-    broadcasts: str = ""
-    """What it has broadcast and given to the others, in order, as JSON: the group, what is gathered with
-    ``GATHERED`` after it, and the values."""
-    has_exchanged: bool = False
-    """Whether it has sent values to others, or asked for theirs; else it needs none of them."""
-    unheard: tuple[int, ...] = ()
-    """The ranks whose values may decide what it did, and of which it got nothing."""
-    taken: str = ""
-    """What it took for all that others send, in order, as JSON: how often it had sent itself by then, the
-    sender, the group, and the values: None for what it received, with None for each that decides nothing."""
-    has_met: bool = False
-    """Whether the test has asked for a process group, or for a collective."""
-
-
 @dataclass(frozen=True, slots=True)
 class OtherRanks(JsonObject):
     """Which ranks run after rank 0, so that the worst is known, by what it has done."""
@@ -117,7 +99,7 @@ class OtherRanks(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Exchange):
+class Answer(JsonObject):
     """How one run has ended; of several ranks, how all of them have."""
 
     outcome: str
@@ -159,6 +141,18 @@ class Answer(Exchange):
     """Whether its process ends with it."""
     seen: Mapping[str, Any] | None = None
     """What the run has read, for the cache."""
+    broadcasts: str = ""
+    """What it has broadcast and given to the others, in order, as JSON: the group, what is gathered with
+    ``GATHERED`` after it, and the values."""
+    has_exchanged: bool = False
+    """Whether it has sent values to others, or asked for theirs; else it needs none of them."""
+    unheard: tuple[int, ...] = ()
+    """The ranks whose values may decide what it did, and of which it got nothing."""
+    taken: str = ""
+    """What it took for all that others send, in order, as JSON: how often it had sent itself by then, the
+    sender, the group, and the values: None for what it received, with None for each that decides nothing."""
+    has_met: bool = False
+    """Whether the test has asked for a process group, or for a collective."""
 
     @property
     def has_figure(self) -> bool:

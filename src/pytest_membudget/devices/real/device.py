@@ -23,7 +23,6 @@ import torch
 from ...errors import UsageMistake
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
-from ...results.answer import Exchange, OtherRanks
 from ...tracking.summary import memory_report
 from .group_begins import after_each_group
 from .kernels import follow_kernels
@@ -104,25 +103,13 @@ class Device(ABC):
         ``figures_only``: leave out what memory is for, and where.
         """
 
-    def unknown(self) -> list[str]:
-        """After a test: why other variants may give it another figure; empty if none can."""
-        return []
-
-    def sizes(self) -> dict[int, int]:
-        """After a test: by size in bytes, how many allocations of that size there were at once."""
+    def said(self) -> dict[str, Any]:
+        """After a test: fields of its ``Answer`` that depend on data and on other ranks."""
         return {}
-
-    def allocations(self) -> str:
-        """After a test: a digest of its allocations, in order."""
-        return self._ended.history.digest() if self._ended is not None else ""
 
     def reads(self, root: str) -> list[str]:
         """The reads so far of what nobody knows, the most frequent first; paths are relative to ``root``."""
         return []
-
-    def last_read(self) -> str:
-        """The line of the last read of what nobody knows, as ``file:line``; empty without one."""
-        return ""
 
     def body_ended(self, *, is_program: bool = False) -> None:
         """Note that the test's body has ended, and its fixtures have not.
@@ -147,14 +134,6 @@ class Device(ABC):
     def snapshot(self) -> dict[str, Any] | None:
         """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
         return self._ended.snapshot if self._ended is not None else None
-
-    def exchange(self) -> Exchange:
-        """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
-        return Exchange()
-
-    def other_ranks(self) -> OtherRanks:
-        """After rank 0's run: which others must run."""
-        return OtherRanks()
 
 
 class RealCudaDevice(Device):

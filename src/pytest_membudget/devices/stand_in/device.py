@@ -15,7 +15,6 @@ import torch
 from ...caveats import CONVOLUTION, HOW, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
-from ...results.answer import Exchange, OtherRanks
 from ...results.varied import CARD_MEMORY, IMPORTS, NUMBERS
 from ...tracking.summary import memory_report
 from ...units import gib_text
@@ -182,28 +181,29 @@ class StandInDevice(Device):
         with self._garbage.not_looked_at():
             super().body_ended(is_program=is_program)
 
-    def unknown(self) -> list[str]:
-        """After a test: why other variants may give it another figure."""
+    def said(self) -> dict[str, Any]:
+        """After a test: why other variants may give another figure, and by what they are compared."""
         own = [*self._answered(), *self._draws.drawn(), *self._garbage.found()]
         imported = [one for one in self._imported if one != CARD_MEMORY or not self._limited]
-        ranks = self._ranks.unknown() if self._ranks is not None else ()
-        return [*dict.fromkeys([*own, *imported, *([IMPORTS] if imported else []), *ranks])]
+        of_ranks = self._ranks.said() if self._ranks is not None else {"unknown": ()}
+        unknown = dict.fromkeys([*own, *imported, *([IMPORTS] if imported else []), *of_ranks["unknown"]])
+        assert self._ended is not None
+        history = self._ended.history
+        lives = self._ended.lives if NUMBERS in self._values.unknown() else None
+        return {
+            **of_ranks,
+            "unknown": tuple(unknown),
+            "allocations": history.digest() if unknown or self._figures_only else "",
+            "sizes": tuple(sorted(lives.most_at_once().items())) if lives is not None else (),
+            "last_read": self._values.following.reads.last_line,
+        }
 
     def _answered(self) -> list[str]:
         return [*self._values.unknown(), *self._libraries.asked(), *self._memory.unknown()]
 
-    def sizes(self) -> dict[int, int]:
-        """After a test in which numbers were read: the sizes of its allocations."""
-        lives = self._ended.lives if self._ended is not None else None
-        return lives.most_at_once() if lives is not None and NUMBERS in self._values.unknown() else {}
-
     def reads(self, root: str) -> list[str]:
         """The reads so far of what nobody knows, the most frequent first."""
         return self._values.following.reads.by_frequency(root)
-
-    def last_read(self) -> str:
-        """The line of the last read of what nobody knows."""
-        return self._values.following.reads.last_line
 
     def _begin_ranks(self, rank: int, world_size: int, received: str) -> None:
         from .ranks.ranks import StandInRanks
@@ -260,14 +260,6 @@ class StandInDevice(Device):
         is_hopper = self.gpu.capability[0] == 9  # where convolutions were measured
         for text in self._libraries.not_modelled():
             yield Caveat(CONVOLUTION if is_hopper and "(convolution " in text else LIBRARY, text)
-
-    def exchange(self) -> Exchange:
-        """What this rank has sent to the others, and has received from them; nothing of one that is alone."""
-        return self._ranks.exchange() if self._ranks is not None else Exchange()
-
-    def other_ranks(self) -> OtherRanks:
-        """After rank 0's run: which others must run."""
-        return self._ranks.other_ranks() if self._ranks is not None else OtherRanks()
 
 
 def _forget_compiled_code() -> None:

@@ -1,14 +1,14 @@
 """Runs a test again where its figure may depend on what nobody knows, and says whether it does."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final
 
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...caveats import DEPENDS, Caveat
 from ...memory_report import MemoryReport
 from ...results import varied
-from ...results.answer import FAILED, Answer, Exchange, Request
+from ...results.answer import FAILED, Answer, Request
 from .compared_runs import Compared, first_line, most_of, not_counted, parts_of
 
 Ask = Callable[[Request], Answer]
@@ -226,16 +226,14 @@ def _together(first: Answer, compared: Compared, further: FurtherRuns) -> Answer
 
 
 def _as_first(first: Answer, most: Answer, report: MemoryReport) -> Answer:
-    """``most`` with ``report``, and with all that only the first run says."""
+    """``first`` as ``most`` has ended, with ``report``; all else only the first run says."""
     return replace(
-        most,
+        first,
+        outcome=most.outcome,
+        reason=most.reason,
+        details=most.details,
+        where=most.where,
+        raised=most.raised,
+        warnings=most.warnings,
         reports=(report,),
-        properties=first.properties,
-        unknown=first.unknown,
-        sizes=first.sizes,
-        other_ranks=first.other_ranks,
-        has_snapshot=first.has_snapshot,
-        snapshot_error=first.snapshot_error,
-        seen=first.seen,
-        **{one.name: getattr(first, one.name) for one in fields(Exchange)},
     )

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import Exchange, OtherRanks
 from ....results.varied import BUCKETS
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
@@ -84,24 +83,19 @@ class StandInRanks:
         self._process_groups.begin()
         self._identical_ranks.watch()
 
-    def exchange(self) -> Exchange:
-        """What this rank has sent to the others, and has received from them."""
+    def said(self) -> dict[str, Any]:
+        """After a test: fields of its ``Answer``, as of ``Device``."""
         used = self._collectives.were_called or self._broadcasts.was_used
-        return Exchange(
-            broadcasts=self._broadcasts.sent(),
-            has_exchanged=self._broadcasts.has_exchanged,
-            unheard=tuple(self._broadcasts.missing),
-            taken=self._broadcasts.taken(),
-            has_met=used or self._process_groups.was_asked,
-        )
-
-    def unknown(self) -> list[str]:
-        """Why this rank may take more in another run."""
-        return [BUCKETS] if self._reducers.were_renewed else []
-
-    def other_ranks(self) -> OtherRanks:
-        """After rank 0's run: which others must run."""
-        return self._identical_ranks.others()
+        found = {
+            "broadcasts": self._broadcasts.sent(),
+            "has_exchanged": self._broadcasts.has_exchanged,
+            "unheard": tuple(self._broadcasts.missing),
+            "taken": self._broadcasts.taken(),
+            "has_met": used or self._process_groups.was_asked,
+            "unknown": (BUCKETS,) if self._reducers.were_renewed else (),
+        }
+        # rank 0 says which others must run
+        return found | ({"other_ranks": self._identical_ranks.others()} if self.place.rank == 0 else {})
 
     def caveats(self, root: str) -> list[Caveat]:
         """What is taken for granted of values that other ranks have."""

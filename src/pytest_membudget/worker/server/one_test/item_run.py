@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,23 +81,19 @@ class ItemRun:
         with without_soft_limit():
             report = self._measure()
         has_snapshot, snapshot_error = self._snapshot
-        unknown = tuple(self._device.unknown())
-        answer = replace(
-            self._outcome(),
+        outcome, said = self._outcome(), self._device.said()
+        if outcome.outcome != TRACED:
+            said.pop("other_ranks", None)
+        return replace(
+            outcome,
             reports=(report,),
             device=self._device.name,
             properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
             warnings=tuple(self._warnings),
-            unknown=unknown,
-            allocations=self._device.allocations() if unknown or request.figures_only else "",
-            sizes=tuple(sorted(self._device.sizes().items())),
-            last_read=self._device.last_read(),
             has_snapshot=has_snapshot,
             snapshot_error=snapshot_error,
-            **asdict(self._device.exchange()),
+            **said,
         )
-        is_first = request.world_size > 1 and request.rank == 0 and answer.outcome == TRACED
-        return replace(answer, other_ranks=self._device.other_ranks()) if is_first else answer
 
     def _outcome(self) -> Answer:
         """How the test ended: by an error if the stand-in refused what a card does, caught or not."""
