@@ -16,7 +16,7 @@ from pytest_membudget.devices.stand_in.device import StandInDevice
 from pytest_membudget.devices.stand_in.environment import cards_text
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.results.answer import OtherRanks
+from pytest_membudget.results.answer import OtherRanks, Request
 from tests.in_child import found_in_child
 
 TIMEOUT_S = 300
@@ -60,8 +60,10 @@ def run(device, module, order):
             "not_modelled": libraries.not_modelled() + libraries.refused(),
         }
     device.gpu = gpu
-    device.vary(0, (), figures_only=order["figures_only"])
-    device.begin(gpu, limited=not unlimited, **order["ranks"])
+    figures_only, metric = order["figures_only"], order["metric"]
+    device.begin(
+        Request("", "", gpu.name, not unlimited, metric, figures_only=figures_only, **order["ranks"])
+    )
     value = body(*order["args"])
     if order["has_end"]:
         device.body_ended()

@@ -39,7 +39,7 @@ DEVICE = """
         def install(self):
             pass
 
-        def begin(self, gpu, *, limited):
+        def begin(self, request):
             taken.clear()
 
         def body_ended(self, *, is_program=False):

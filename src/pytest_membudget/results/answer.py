@@ -59,12 +59,6 @@ class Request(JsonObject):
     varies_imports: bool = False
     """Whether files are imported anew for it, and are answered as its variant has it."""
 
-    @property
-    def place(self) -> dict[str, Any]:
-        """Arguments of a device's ``begin``: which of several ranks this is; empty for a test on one GPU."""
-        names = ("rank", "world_size", "received") if self.world_size > 1 else ()
-        return {name: getattr(self, name) for name in names}
-
     @classmethod
     def of(cls, test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> "Request":
         """What estimates ``test``."""

@@ -11,8 +11,9 @@ def shown_run():
     from pytest_membudget.devices.real import device
     from pytest_membudget.devices.stand_in.device import made_for
     from pytest_membudget.hardware.gpus import find_gpu
+    from pytest_membudget.results.answer import Request
 
-    names = {"made_for": made_for, "find_gpu": find_gpu, "torch": torch, "os": os}
+    names = {"made_for": made_for, "find_gpu": find_gpu, "Request": Request, "torch": torch, "os": os}
     exec(textwrap.dedent(device.__doc__.partition("::\n")[2]), names)
     return names["report"].peak["allocated"]
 

@@ -5,7 +5,7 @@ A run of one test, as a worker makes it::
     device = made_for(find_gpu("H100-80GB"))  # of ``real.device`` or ``stand_in.device``
     device.install()  # before torch is used
     ...  # the session's tests are collected; then in a child process for each test:
-    device.begin(find_gpu("H100-80GB"), limited=True)
+    device.begin(Request("", "", "H100-80GB", limited=True, metric="allocated"))
     kept = torch.empty(2**30, dtype=torch.uint8, device="cuda")
     device.body_ended()  # what is held now stays: 1 GiB
     report = device.end(metric="allocated", root=os.getcwd())
@@ -15,7 +15,7 @@ A run of one test, as a worker makes it::
 import ctypes
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ import torch
 from ...errors import UsageMistake
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
+from ...results.answer import Request
 from ...tracking.summary import memory_report
 from .group_begins import after_each_group
 from .kernels import follow_kernels
@@ -86,21 +87,10 @@ class Device(ABC):
         return []
 
     @abstractmethod
-    def begin(
-        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, received: str = ""
-    ) -> None:
-        """Begin a test on ``gpu``. ``limited``: out of memory is raised where the card would.
+    def begin(self, request: Request) -> None:
+        """Begin the test of ``request``: on its card, as its rank, with the answers of its variant.
 
-        With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun;
-        ``received``: the ``broadcasts`` of ranks that ran before, as JSON by rank.
-        """
-
-    def vary(  # noqa: B027 - a real card has real data
-        self, variant: int, steady: Sequence[str], *, figures_only: bool = False
-    ) -> None:
-        """Before ``begin``: answer what nobody knows as ``variant`` has it, but at the ``steady`` lines.
-
-        ``figures_only``: leave out what memory is for, and where.
+        Where it is ``limited``, out of memory is raised where the card would.
         """
 
     def said(self) -> dict[str, Any]:
@@ -170,7 +160,7 @@ class RealCudaDevice(Device):
             "total_bytes": properties.total_memory,
         }
 
-    def begin(self, gpu: Gpu | None = None, *, limited: bool = False, **place: object) -> None:
+    def begin(self, request: Request | None = None) -> None:
         """Begin a test; recording begins now at the latest.
 
         The processes of several ranks have their devices and process groups already.

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from ...caveats import CONVOLUTION, HOW, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
-from ...hardware.gpus import Gpu
+from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
+from ...results.answer import Request
 from ...results.varied import CARD_MEMORY, IMPORTS, NUMBERS
 from ...tracking.summary import memory_report
 from ...units import gib_text
@@ -145,31 +146,27 @@ class StandInDevice(Device):
         """What was refused in this process that a GPU would have done, each with its place."""
         return [*self._values.refused(), *map(REFUSED.format, self._libraries.refused())]
 
-    def begin(
-        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, received: str = ""
-    ) -> None:
-        """A test begins on ``gpu``; ``limited``: PyTorch runs out of memory where the card would."""
-        self._limited = limited
-        self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
+    def begin(self, request: Request) -> None:
+        """A test begins: on its card, as its rank, with the answers and the seed of its variant."""
+        self._limited, self._figures_only = request.limited, request.figures_only
+        self._begin_variant(request.variant, request.steady)
+        self._garbage.begin(is_kept=VARIANT.keeps_garbage)
+        gpu = find_gpu(request.gpu)
+        cards = cards_text(gpu, self._libraries.card_count(), unlimited=not request.limited)
+        self._libraries.set_cards(cards)
         allow_cuda_after_fork()
         torch.cuda.init()
-        self._memory.begin(gpu, is_named=limited)
+        self._memory.begin(gpu, is_named=request.limited)
         self._run.test_begins()
         if self._figures_only:
             self._run.leave_out_purposes()
         self._values.follow_imports()
         _forget_compiled_code()
-        begin_ranks = partial(self._begin_ranks, rank, world_size, received)
-        if world_size > 1:
+        begin_ranks = partial(self._begin_ranks, request)
+        if request.world_size > 1:
             begin_ranks()
         else:
             begin_with_group_of_one(begin_ranks)
-
-    def vary(self, variant: int, steady: Sequence[str], *, figures_only: bool = False) -> None:
-        """Before ``begin``: how what nobody knows is answered, and the seed of the host's random numbers."""
-        self._figures_only = figures_only
-        self._begin_variant(variant, steady)
-        self._garbage.begin(is_kept=VARIANT.keeps_garbage)
 
     def _begin_variant(self, variant: int, steady: Sequence[str], *, is_importing: bool = False) -> None:
         VARIANT.begin(variant, steady)
@@ -205,15 +202,11 @@ class StandInDevice(Device):
         """The reads so far of what nobody knows, the most frequent first."""
         return self._values.following.reads.by_frequency(root)
 
-    def _begin_ranks(self, rank: int, world_size: int, received: str) -> None:
+    def _begin_ranks(self, request: Request) -> None:
         from .ranks.ranks import StandInRanks
 
-        self._rank = rank
-        run, values = self._run, self._values
-        self._ranks = StandInRanks(
-            rank, world_size, received, run.source, run.observer, values.following, values.quiet,
-            self._rank_reads,
-        )  # fmt: skip
+        self._rank = request.rank
+        self._ranks = StandInRanks(request, self._run, self._values, self._rank_reads)
         self._ranks.begin()
 
     def end(self, *, metric: str, root: str, records: bool = False) -> MemoryReport:

@@ -7,6 +7,7 @@ from torch import nn
 
 from ...errors import UnsupportedTorch
 from ...hardware.gpus import Gpu
+from ...results.answer import Request
 from ...units import MIB
 
 #: wide enough for the optimizer's temporaries to outweigh a cuBLAS workspace
@@ -30,7 +31,7 @@ def self_check(device: Any, gpu: Gpu) -> None:
 
     For a process that ends thereafter: the step leaves its marks on the device.
     """
-    device.begin(gpu, limited=False)
+    device.begin(Request("", "", gpu.name, limited=False, metric="allocated"))
     _step()
     found = device.end(metric="allocated", root="/").components
     expected = expected_components().items()

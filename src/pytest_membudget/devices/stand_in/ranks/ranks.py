@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
+from ....results.answer import Request
 from ....results.varied import BUCKETS
-from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
-from ...real.collectives import Quiet, install_gathered
-from ...real.observer import RunObserver
+from ...real.collectives import install_gathered
+from ...real.recorded_run import RecordedRun
 from ...torch_parts import check_parts
-from ..values.following import Following
+from ..values.values import Values
 from .broadcasts import Broadcasts
 from .collectives import Collectives
 from .identical_ranks import IdenticalRanks
@@ -33,29 +33,19 @@ class StandInRanks:
     """The ranks that the running test is one of."""
 
     def __init__(
-        self,
-        rank: int,
-        world_size: int,
-        received: str,
-        source: SourceFinder,
-        observer: RunObserver,
-        following: Following,
-        quiet: Quiet,
-        reads: RankReads | None = None,
+        self, request: Request, run: RecordedRun, values: Values, reads: RankReads | None = None
     ) -> None:
-        """``received``: the broadcasts of ranks that ran before, as JSON by rank.
-
-        ``observer``: of the run; ``following``: of values on the cards. ``quiet`` makes of a function one
-        whose kernels nobody follows. ``reads``: those of imports, if those had a place.
-        """
-        numbers = RankNumbers(following)
-        self.place = place_of(rank, world_size, os.environ)
+        """``reads``: those of imports, if those had a place."""
+        source, observer, numbers = run.source, run.observer, RankNumbers(values.following)
+        self.place = place_of(request.rank, request.world_size, os.environ)
         self._identical_ranks = IdenticalRanks(self.place, reads or RankReads(source))
-        self._broadcasts = Broadcasts(numbers, rank, received, source)
+        self._broadcasts = Broadcasts(numbers, request.rank, request.received, source)
         self._observer = observer
         self._process_groups = ProcessGroups(self.place)
         self._reducers = Reducers()
-        self._collectives = Collectives(source, observer.note_collective, numbers, self._broadcasts, quiet)
+        self._collectives = Collectives(
+            source, observer.note_collective, numbers, self._broadcasts, values.quiet
+        )
 
     @property
     def groups(self) -> Mapping[str, Group]:

@@ -20,7 +20,6 @@ from ....budgets.verdict import OUT_OF_MEMORY
 from ....caveats import SKIPPED_PART, caveats_of
 from ....devices.real.device import Device
 from ....devices.stand_in.ranks.launching import place_of, set_variables
-from ....hardware.gpus import find_gpu
 from ....memory_report import MemoryReport
 from ....results.answer import FAILED, TRACED, Answer, Request, failed
 from ....results.body_warning import BodyWarning
@@ -65,10 +64,9 @@ class ItemRun:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
         request = self._request
         self._caveats.begin(str(self._item.config.rootpath))
-        self._device.vary(request.variant, request.steady, figures_only=request.figures_only)
         if request.launched:
             set_variables(place_of(0, 1, os.environ), os.environ)
-        self._device.begin(find_gpu(request.gpu), limited=request.limited, **request.place)
+        self._device.begin(request)
         stack_dump.adding.append(lambda: self._device.reads(str(self._item.config.rootpath))[:_READS])
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)
