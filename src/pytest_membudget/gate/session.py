@@ -218,9 +218,8 @@ class BudgetSession:
 
     def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""
-        planned, bodies = [*self.results.planned], self._estimators.bodies
-        troubles = (bodies.trouble, bodies.not_cached, bodies.uncollected)
-        return End(planned, collected, unmatched, *troubles, self._unmarked)
+        remarks = self._estimators.bodies.remarks()
+        return End([*self.results.planned], collected, unmatched, self._unmarked, **remarks)
 
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)

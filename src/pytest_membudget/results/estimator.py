@@ -68,24 +68,13 @@ class Estimator(Protocol):
         """
         return None, ""
 
-    @property
-    def trouble(self) -> str:
-        """Why estimates could not be cached; empty if they could."""
-        return ""
-
-    @property
-    def not_cached(self) -> dict[str, str]:
-        """Why single estimates cannot be cached, by node id."""
+    def remarks(self) -> dict[str, Any]:
+        """At the end of the session: what its ``End`` says of estimates that could not be cached, and more."""
         return {}
 
     def collect(self, files: Sequence[str]) -> None:
-        """Collect ``files`` with CUDA available; ``uncollected`` returns tests that only that finds."""
+        """Collect ``files`` with CUDA available; ``remarks`` has the tests that only that finds."""
         return
-
-    @property
-    def uncollected(self) -> list[str]:
-        """Tests with budgets that are collected only where CUDA is available, so that none can fail here."""
-        return []
 
     def close(self) -> None:
         """End its processes."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
@@ -115,25 +116,19 @@ class TracingEstimator(Estimator):
             return None, str(error).partition("\n")[0]
         return (_snapshot_of(test) if answer.has_snapshot else None), answer.snapshot_error
 
-    @property
-    def trouble(self) -> str:
-        """Why estimates could not be cached; empty if they could."""
-        return next((cache.trouble for cache in self._caches() if cache.trouble), "")
-
-    @property
-    def not_cached(self) -> dict[str, str]:
-        """Why single estimates cannot be cached, by node id."""
-        return {test: why for cache in self._caches() for test, why in cache.not_cached.items()}
+    def remarks(self) -> dict[str, Any]:
+        """What could not be cached, and the tests with budgets that only workers have collected."""
+        caches, workers = self._caches(), self._workers.values()
+        uncollected = {nodeid for one in workers for own in one.uncollected.values() for nodeid in own}
+        return {
+            "cache_trouble": next((cache.trouble for cache in caches if cache.trouble), ""),
+            "not_cached": {test: why for cache in caches for test, why in cache.not_cached.items()},
+            "uncollected": sorted(uncollected),
+        }
 
     def collect(self, files: Sequence[str]) -> None:
         """Collect ``files`` in a worker."""
         self._workers_of(self._order).collect(files)
-
-    @property
-    def uncollected(self) -> list[str]:
-        """Node ids of tests with budgets that only workers have collected."""
-        files = (nodeids for workers in self._workers.values() for nodeids in workers.uncollected.values())
-        return sorted({nodeid for nodeids in files for nodeid in nodeids})
 
     def close(self) -> None:
         """End the workers."""
