@@ -129,7 +129,7 @@ def project(request, pytester, monkeypatch, kept, warm_processes):
     project = Project(pytester, monkeypatch)
     for name, text in request.module.FILES.items():
         project.write(name, text)
-    if not list(kept.glob("estimates-*")):
+    if not list(kept.glob("estimates")):
         row = project.run()["test_size"]
         assert row.estimates[0].peak["allocated"] == SIZE_BYTES, row.reason
         assert not row.cached

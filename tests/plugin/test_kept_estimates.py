@@ -2,7 +2,6 @@
 
 import pytest
 
-from pytest_membudget.cache.store import FORMAT
 from tests.plugin.bodies import source
 
 HEAD = """\
@@ -161,7 +160,7 @@ PLAIN = """
 def test_a_folder_that_cannot_be_written_is_a_notice(session_of, tmp_path, cache_in):
     """One of all processes; of a session alone: tests/plugin/test_bad_places.py."""
     pytest.importorskip("xdist")
-    (tmp_path / f"estimates-{FORMAT}").write_text("in the place of the folder")
+    (tmp_path / "estimates").write_text("in the place of the folder")
     run = session_of({"test_plain.py": PLAIN}, "--membudget", "-n2", env=cache_in(tmp_path))
 
     assert run.status == 0

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from ..json_object import JsonObject
 from .budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Program(JsonObject):
     """A script that is run as it is, in place of a test's body."""
 
     words: tuple[str, ...]

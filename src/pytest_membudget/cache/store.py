@@ -15,9 +15,8 @@ from ..atomic_files import replacing
 from ..units import MIB
 from .states import digest_of
 
-#: The version of the files' format; another version finds none of these files.
-FORMAT = 7
-_ENTRIES = f"estimates-{FORMAT}"
+#: Of any release: keys follow from its own files.
+_ENTRIES = "estimates"
 MOST_BYTES = 256 * MIB
 #: The share of the size that is left after a cleanup.
 _KEPT_SHARE = 0.8

@@ -5,11 +5,11 @@ Each has one JSON form, in which it goes from process to process, and in which t
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..budgets.budget import Budget
-from ..budgets.marked_test import MarkedTest
+from ..budgets.marked_test import MarkedTest, Program
 from ..budgets.node_ids import name_of_rank
 from ..budgets.verdict import ERROR, FIGURES, OUT_OF_MEMORY, OVER, SKIPPED, Verdict, judge
 from ..caveats import Caveat
@@ -38,7 +38,7 @@ class Request(JsonObject):
     metric: str
     snapshot: str | None = None
     """Where to write its snapshot."""
-    program: tuple[Any, ...] | None = None
+    program: Program | None = None
     """What the file says of a script, for the cache: the worker reads the file."""
     rank: int = 0
     world_size: int = 1
@@ -62,10 +62,9 @@ class Request(JsonObject):
     @classmethod
     def of(cls, test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> "Request":
         """What estimates ``test``."""
-        program = astuple(test.program) if test.program is not None else None
         gpu, is_limited = budget.gpu or default_gpu, budget.gpu is not None
         return cls(
-            *(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program),
+            *(test.key, test.path, gpu, is_limited, budget.metric, snapshot, test.program),
             launched=test.names_gpus and budget.gpus == 1,
             has_components=bool(budget.components),
         )

@@ -14,8 +14,9 @@ print(torch.cuda.is_initialized())
 """
 CODE = """
 import sys
+from pytest_membudget.budgets.marked_test import Program
 from pytest_membudget.worker.server.serving import _import_recipe
-_import_recipe([["-m", "pytest_membudget.recipes.{}", "..."], "/"])
+_import_recipe(Program(("-m", "pytest_membudget.recipes.{}", "..."), "/"))
 print([name for name in ("plain", "running") if f"pytest_membudget.recipes.{{name}}" in sys.modules])
 """
 

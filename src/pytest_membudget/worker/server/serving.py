@@ -200,8 +200,8 @@ class ServingPlugin:
         run = current.run if change is None else partial(run_with_change, change, item, current.run)
         if self._observer is None:
             return run()
-        program = task.request.program  # as of ``Program``, whose last field is what it writes
-        self._observer.begin(program[-1] if program is not None else ())
+        program = task.request.program
+        self._observer.begin(program.outputs if program is not None else ())
         return replace(run(), seen=self._observer.seen())
 
     def _made_files(self, task: Task) -> MadeFiles:
@@ -209,7 +209,7 @@ class ServingPlugin:
 
         What runs again find what a run has made: each rank is a program for itself, whose files others read.
         """
-        program = Program(*task.request.program) if task.request.program is not None else None
+        program = task.request.program
         own = (program.cwd, *program.outputs) if program is not None else ()
         test, is_shared = (task.request.key, task.request.rank), task.request.world_size > 1
         if test not in self._made:
@@ -267,9 +267,9 @@ class ServingPlugin:
         )
 
 
-def _import_recipe(program: tuple[Any, ...] | None) -> None:
+def _import_recipe(program: Program | None) -> None:
     """Import what a scenario's recipe does, in the process that is copied for each test: seconds of each."""
-    words = () if program is None else program[0]
+    words = () if program is None else program.words
     if words and words[0] == "-m" and words[1].startswith(_RECIPES):
         with suppress(Exception):  # its test will raise it
             importlib.import_module(words[1])
