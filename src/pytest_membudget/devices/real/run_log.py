@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...tracking.record import Line, Phase
-from ...tracking.roles.tensor_parts import owns_storage
+from ...tracking.roles.tensor_parts import owns_storage, storage_begin
 from .kernels import nodes_of_the_run
 
 
@@ -130,7 +130,7 @@ class RunLog:
     def note(self, write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
         """A ``Note`` of ``RoleBook``, if the first tensor is on a CUDA device; without any, of the ledger."""
         if not tensors or _on_cuda(tensors[0]):
-            addresses = [_storage_address(tensor) if _on_cuda(tensor) else 0 for tensor in tensors]
+            addresses = [storage_begin(tensor) if _on_cuda(tensor) else 0 for tensor in tensors]
             self._fields += (self.state, write, len(addresses), len(args), *addresses, *args)
 
     def seen(self) -> Seen:
@@ -146,14 +146,3 @@ class RunLog:
 
 def _on_cuda(tensor: torch.Tensor) -> bool:
     return tensor.is_cuda and owns_storage(tensor)
-
-
-def _storage_address(tensor: torch.Tensor) -> int:
-    """Where ``tensor``'s storage begins; 0 for a tensor without data, as ``torch.export`` traces with.
-
-    Without ``untyped_storage()``: autograd does not add in place to a storage that Python has an object of.
-    """
-    try:
-        return tensor.data_ptr() - int(tensor.storage_offset()) * tensor.element_size()
-    except RuntimeError:
-        return 0

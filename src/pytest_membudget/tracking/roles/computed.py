@@ -1,13 +1,12 @@
 """Computed: finds what is computed from parameters and buffers alone, as operators run."""
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
 
 from ..record import Record
-from .tensor_parts import owns_storage, tensors_in
+from .tensor_parts import owns_storage, storage_begin, tensors_in
 
 #: Called with a method of ``Record``, the tensors whose records it is called with, and its further arguments.
 Note = Callable[..., None]
@@ -35,18 +34,19 @@ class Computed:
 
     def holds(self, tensor: torch.Tensor) -> None:
         """``tensor`` is a parameter or a buffer."""
-        with contextlib.suppress(RuntimeError):  # without data, as ``torch.export`` traces with
-            if owns_storage(tensor) and (address := _address(tensor)):
-                self._known[address] = False
+        if owns_storage(tensor) and (address := storage_begin(tensor)):
+            self._known[address] = False
 
     def held_in(self, values: Sequence[Any]) -> dict[int, torch.Tensor]:
         """Those of ``values`` that are parameters or buffers, by their places."""
-        return {place: one for place, one in enumerate(values) if self._known.get(_address(one)) is False}
+        return {
+            place: one for place, one in enumerate(values) if self._known.get(storage_begin(one)) is False
+        }
 
     def made(self, target: Any, sources: Sequence[torch.Tensor]) -> None:
         """``target`` was computed from ``sources``, parameters and buffers, alone."""
-        address = _address(target)
-        if address and address not in map(_address, sources):
+        address = storage_begin(target)
+        if address and address not in map(storage_begin, sources):
             self._known.setdefault(address, True)
             self._note(Record.note_computed, [target, *sources])
             self._changed()
@@ -64,9 +64,9 @@ class Computed:
                 return
             source = _one(args[first])
             target = _one(args[0] if result is None else result)
-            if _address(source) in known:
+            if storage_begin(source) in known:
                 self._see(write, args, first, result)
-            elif _address(target) in known:
+            elif storage_begin(target) in known:
                 self._written(target, is_new=target is not _one(args[0]))
 
         return see
@@ -75,8 +75,8 @@ class Computed:
         if torch._C._current_graph_task_id() != NO_GRAPH_TASK and not torch.is_grad_enabled():
             return
         for sources, target in _pairs(args, first, result):
-            addresses = [_address(source) for source in sources]
-            address = _address(target)
+            addresses = [storage_begin(source) for source in sources]
+            address = storage_begin(target)
             if not all(map(self._known.__contains__, addresses)) or _is_expanded(write, sources):
                 self._written(target, is_new=write is Record.note_computed and address not in addresses)
             elif address and address not in addresses:  # without one it is nobody's: an empty tensor
@@ -89,7 +89,7 @@ class Computed:
 
         What is written to a parameter is its value.
         """
-        address = _address(target)
+        address = storage_begin(target)
         was_computed = self._known.get(address)
         if was_computed or is_new:
             self._known.pop(address, None)
@@ -108,13 +108,6 @@ def _first_read(operator: Any, *, skipped: bool) -> int | None:
 def _one(value: Any) -> Any:
     """``value``, or the first of a list."""
     return next(iter(value), None) if isinstance(value, (list, tuple)) else value
-
-
-def _address(value: Any) -> int:
-    """Where the storage of ``value`` begins; 0 for what has none."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return 0
-    return value.data_ptr() - int(value.storage_offset()) * value.itemsize
 
 
 def _pairs(args: Sequence[Any], first: int, result: Any) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:

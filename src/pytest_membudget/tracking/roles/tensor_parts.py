@@ -49,6 +49,19 @@ def owns_storage(tensor: torch.Tensor) -> bool:
     return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
+def storage_begin(value: Any) -> int:
+    """Where the storage of ``value`` begins; 0 for what has none, as tensors that ``torch.export`` traces with.
+
+    Without ``untyped_storage()``: autograd does not add in place to a storage that Python has an object of.
+    """
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return 0
+    try:
+        return value.data_ptr() - int(value.storage_offset()) * value.itemsize
+    except RuntimeError:
+        return 0
+
+
 def _sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if tensor.layout is torch.sparse_coo:
         return tensor._values(), tensor._indices()
