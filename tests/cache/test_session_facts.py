@@ -139,7 +139,7 @@ def test_the_base_s_head_is_where_the_comparison_says():
 
 def test_workers_with_another_number_of_cards_have_other_estimates(monkeypatch, pytestconfig):
     asked = []
-    monkeypatch.setattr(session_facts, "cache_of", lambda *args: asked.append(args))
+    monkeypatch.setattr(estimators, "cache_of", lambda *args: asked.append(args))
     bodies = estimators.choose_estimators(pytestconfig, Settings(), STARTED, None).bodies
     for gpus in (1, 2):
         bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1, gpus=gpus)))
@@ -170,7 +170,7 @@ def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeyp
     monkeypatch.setattr(estimators, "find_stand_in", lambda: stand_in)
     caches = []
     cache_of = session_facts.cache_of
-    monkeypatch.setattr(session_facts, "cache_of", lambda *args: caches.append(cache_of(*args)) or caches[-1])
+    monkeypatch.setattr(estimators, "cache_of", lambda *args: caches.append(cache_of(*args)) or caches[-1])
 
     def key():
         bodies = estimators.choose_estimators(pytestconfig, Settings(), STARTED, None).bodies

@@ -12,7 +12,7 @@ import pytest
 from _pytest.config.findpaths import load_config_dict_from_file
 
 from ..budgets.settings import Settings
-from ..names import REFRESH
+from ..names import OFF_IN_WORKERS, REFRESH
 from .estimates import EstimateCache
 from .paths import PACKAGE
 from .states import States
@@ -21,17 +21,14 @@ from .store import Store, cache_folder, most_bytes
 #: Files that identify an installed distribution and its origin; and what leads to code elsewhere.
 _SAYING = ("", "RECORD", "METADATA", "PKG-INFO", "direct_url.json", "entry_points.txt")
 _INSTALLED = (".dist-info", ".egg-info", ".pth", ".egg-link")
-#: Options of pytest and plugins that select tests, report on them, or are off in the worker.
+#: Options of pytest and plugins that select tests, or report on them; and those that are off in workers.
 _REPORTING = frozenset([
-    "basetemp", "cacheclear", "cacheshow", "code_highlight", "collectonly", "color",
-    "continue_on_collection_errors", "debug", "deselect", "dist", "distload", "durations", "durations_min",
-    "failedfirst", "file_or_dir", "fold_skipped", "force_short_summary", "fulltrace", "help", "htmlpath",
-    "json_report", "junitprefix", "keyword", "last_failed_no_failures", "lf", "log_file", "loadgroup",
-    "markexpr", "maxfail", "maxprocesses", "maxworkerrestart", "newfirst", "no_cov", "no_header",
-    "no_summary", "numprocesses", "px", "randomly_reorganize", "report_log", "reportchars", "reruns",
-    "reruns_delay", "setupshow", "show_capture", "showcapture", "showlocals", "stepwise", "stepwise_skip",
-    "stepwise_reset", "tbstyle", "testrunuid", "trace", "tx", "usepdb", "usepdb_cls", "verbose", "xmlpath",
-    "xfail_tb"
+    *OFF_IN_WORKERS,
+    "basetemp", "cacheshow", "code_highlight", "color", "continue_on_collection_errors", "durations",
+    "durations_min", "file_or_dir", "fold_skipped", "force_short_summary", "fulltrace", "help",
+    "junitprefix", "loadgroup", "maxprocesses", "maxworkerrestart", "no_header", "no_summary", "px",
+    "randomly_reorganize", "reportchars", "reruns_delay", "show_capture", "showcapture", "showlocals",
+    "stepwise_reset", "tbstyle", "testrunuid", "usepdb_cls", "verbose", "xfail_tb",
 ])  # fmt: skip
 #: Options of other plugins and ours that only affect what is done with an estimate.
 _REPORTING_PREFIXES = ("cov_", "membudget", "html_", "random_order_")

@@ -50,7 +50,7 @@ def owns_storage(tensor: torch.Tensor) -> bool:
 
 
 def storage_begin(value: Any) -> int:
-    """Where the storage of ``value`` begins; 0 for what has none, as tensors that ``torch.export`` traces with.
+    """Where the storage of ``value`` begins; 0 for what has none, as what ``torch.export`` traces with.
 
     Without ``untyped_storage()``: autograd does not add in place to a storage that Python has an object of.
     """

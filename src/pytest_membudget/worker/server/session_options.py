@@ -9,32 +9,8 @@ from typing import Any
 
 import pytest
 
-#: Options that write files, start processes, select tests or wait for input: off in the worker.
-_OFF: dict[str, Any] = {
-    # a test's process keeps its output: pytest would read all of it, even a gigabyte
-    "capture": "no",
-    "last_failed_no_failures": "all",
-    "log_file": os.devnull,
-    "maxfail": 0,
-    **dict.fromkeys(("keyword", "markexpr"), ""),
-    **dict.fromkeys(("debug", "deselect", "pastebin", "xmlpath"), None),
-    **dict.fromkeys(("cacheclear", "collectonly", "failedfirst", "lf", "newfirst", "pyargs"), False),
-    **dict.fromkeys(("setuponly", "setupplan", "setupshow"), False),
-    **dict.fromkeys(("stepwise", "stepwise_skip", "trace", "usepdb"), False),
-    # other plugins' reports
-    **dict.fromkeys(("allure_report_dir", "htmlpath", "report_log"), None),
-    **dict.fromkeys(("clean_alluredir", "json_report", "memray"), False),
-    # pytest-xdist and pytest-forked
-    "dist": "no",
-    "numprocesses": None,
-    "tx": [],
-    **dict.fromkeys(("distload", "forked", "looponfail"), False),
-    # pytest-rerunfailures: a trace gives the same each time
-    "reruns": 0,
-    # pytest-cov
-    "cov_source": [],
-    "no_cov": True,
-}
+from ...names import OFF_IN_WORKERS
+
 #: When Python collects garbage.
 _THRESHOLDS = gc.get_threshold()
 
@@ -61,7 +37,7 @@ def disable_side_effects(option: Any, scratch: str) -> None:
 
     Temporary folders are made under ``scratch``, so that the session's are not removed.
     """
-    for name, value in {**_OFF, "basetemp": os.path.join(scratch, "tmp")}.items():
+    for name, value in {**OFF_IN_WORKERS, "basetemp": os.path.join(scratch, "tmp")}.items():
         if hasattr(option, name):
             setattr(option, name, value)
 

@@ -28,15 +28,14 @@ class Following:
         self._given = self._memory.given
         self.host = HostMemory()
         self.known = KnownValues(CardStorages(self._memory, self.host))
-        self.shapes = UnknownShapes(self.known)
+        self.shapes = UnknownShapes(self.known, source)
         self.supposed = self.shapes.supposed
         self._known_keys, self._supposed_keys = self.known.keys, self.supposed.keys
-        self.reads = Reads(self.known, self.supposed)
+        self.reads = Reads(self.known, self.supposed, source)
         self._counted_keys, self._chosen_keys = self.reads.counted
         #: what is known of numbers that were just drawn
         self.drawn = DrawnShares(self.known)
         self._drawn_keys = self.drawn.notes.keys
-        self.reads.source = self.shapes.source = source
         #: called with host tensors that are filled, or copied to a card or from one
         self.see_host: Callable[[torch.Tensor], None] = lambda tensor: None
         self.copies = HostCopies(self.host, self.known, self.reads, self.saw)

@@ -92,10 +92,10 @@ class _Numbers(KnownValues):
 class Reads:
     """Answers reads of data: with the value where it is known, else with a plausible one, which is listed."""
 
-    def __init__(self, known: KnownValues, supposed: SupposedValues) -> None:
+    def __init__(self, known: KnownValues, supposed: SupposedValues, source: SourceFinder) -> None:
         #: which lines read data whose value nobody knows, and what they were given
         self.assumed: dict[Read, Answers] = {}
-        self.source: SourceFinder | None = None
+        self._source = source
         self._known = known
         self._supposed = supposed
         #: whether a number was read that has two other answers
@@ -188,7 +188,7 @@ class Reads:
 
     def list_assumed(self, dtype: torch.dtype, value: Scalar | str, kind: Cause | None = None) -> None:
         """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
-        place = self.source.place(3) if self.source is not None else Place(None, 0)
+        place = self._source.place(3)
         read = Read(place, str(dtype).removeprefix("torch."))
         if kind is not GIVEN:
             self.last_line = place.name
@@ -204,7 +204,7 @@ class Reads:
         return any(answers.kind is not GIVEN for answers in self.assumed.values())
 
     def _line(self) -> str:
-        file, line = self.source.find(3) if self.source is not None else (None, 0)
+        file, line = self._source.find(3)
         return f"{file}:{line}"
 
     def caveats(self, root: str) -> list[Caveat]:

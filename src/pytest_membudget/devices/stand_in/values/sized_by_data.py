@@ -258,10 +258,6 @@ def _number(value: int) -> bytes:
     return value.to_bytes(8, "little")
 
 
-def _unbounded(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """No bound."""
-
-
 def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
     """``dtype``: equal ones are found wherever they are, so that no type has more than its values."""
     values = 2 ** (8 * dtype.itemsize) if dtype is not None and dtype.itemsize == 1 else elements
@@ -307,7 +303,7 @@ _BY_OPERATOR: Mapping[Any, SizedByData] = {
         SizedByData(aten._unique2.default, _unique, _copies_of_unique),
         SizedByData(aten.unique_consecutive.default, _unique_consecutive, _copied_length),
         SizedByData(aten.unique_dim.default, _unique_dim, _copies_of_unique_dim),
-        SizedByData(aten.unique_dim_consecutive.default, _unbounded, _copies_of_unique_dim),
+        SizedByData(aten.unique_dim_consecutive.default, lambda args, kwargs: None, _copies_of_unique_dim),
         SizedByData(aten.bincount.default, _bincount, _copies_of_bincount),
         SizedByData(aten.repeat_interleave.Tensor, _repeat_interleave, _copies_of_repeat_interleave),
     )

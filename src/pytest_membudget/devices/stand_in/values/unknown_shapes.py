@@ -36,9 +36,9 @@ class _Line(NamedTuple):
 class UnknownShapes:
     """Gives those shapes, and keeps what was taken for granted of each line for the report."""
 
-    def __init__(self, known: KnownValues) -> None:
+    def __init__(self, known: KnownValues, source: SourceFinder) -> None:
         self.supposed = SupposedValues(known)
-        self.source: SourceFinder | None = None
+        self._source = source
         self._known = known
         self._lines: Counter[_Line] = Counter()
 
@@ -127,7 +127,7 @@ class UnknownShapes:
         return not all(choice.taken.endswith(BY_ASSUME) for choice in self.supposed.used)
 
     def _place(self) -> Place:
-        return self.source.place(3) if self.source is not None else Place(None, 0)
+        return self._source.place(3)
 
 
 def _line_of(choice: Choice) -> _Line:
