@@ -45,6 +45,10 @@ def test_a_number_among_boundaries_is_a_tensor_of_its_own_and_is_cast_to_their_c
 
 
 def gradients_of_known_numbers():
+    """No bias, no affine parameters; ``sgn_backward`` gives autograd's efficient zeros.
+
+    Each inner input is seen by 2 positions of 3 channels; a weight by 7 positions of 2 samples.
+    """
     ones = torch.ones(2, 4, 8, device="cuda", requires_grad=True)
     weight = torch.ones(3, 4, 2, device="cuda", requires_grad=True)
     F.conv1d(ones, weight).sum().backward()
@@ -55,22 +59,11 @@ def gradients_of_known_numbers():
     return [*of_the_convolution, ones.grad[0, 0, 1].item(), sign.grad.tolist()]
 
 
-def test_a_backward_that_gives_no_gradient_or_zeros_without_memory_is_followed(trace):
-    """No bias, no affine parameters; ``sgn_backward`` gives autograd's efficient zeros.
-
-    Each inner input is seen by 2 positions of 3 channels; a weight by 7 positions of 2 samples.
-    """
-    assert trace(gradients_of_known_numbers).value == [6.0, 14.0, 6.0, [0.0, 0.0, 0.0]]
-
-
 def inside_fake_tensors():
+    """Such tensors never come here."""
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(torch.ones(4, device="cuda"))
         return [type(fake + 1).__name__, str((fake * 2).device), list(torch.arange(3, device="cuda").shape)]
-
-
-def test_fake_tensors_never_come_here(trace):
-    assert trace(inside_fake_tensors).value == ["FakeTensor", "cuda:0", [3]]
 
 
 class Passing(TorchDispatchMode):
@@ -135,6 +128,7 @@ def test_a_step_allocates_as_without_values(stand_in, trace, body):
 
 
 def caught_out_of_memory():
+    """``x + x`` is gone once the error is caught, as on a card."""
     x = torch.empty(MIB, device="cuda")
     before = torch.cuda.memory_allocated()
     try:
@@ -143,9 +137,16 @@ def caught_out_of_memory():
         return [torch.cuda.memory_allocated() - before, "Tried to allocate" in str(error)]
 
 
-def test_an_error_keeps_no_tensors_alive(trace):
-    """``x + x`` is gone once the error is caught, as on a card."""
-    assert trace(caught_out_of_memory).value == [0, True]
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (gradients_of_known_numbers, [6.0, 14.0, 6.0, [0.0, 0.0, 0.0]]),
+        (inside_fake_tensors, ["FakeTensor", "cuda:0", [3]]),
+        (caught_out_of_memory, [0, True]),
+    ],
+)
+def test_what_is_called_gives_what_it_does_without_values_followed(trace, body, value):
+    assert trace(body).value == value
 
 
 #: ``torch.func`` and ``torch.autograd.functional``: transforms run through the kernels that are followed.

@@ -124,18 +124,15 @@ def test_values_are_those_of_real_tensors(trace, name):
 
 
 def types_with_numbers():
+    """Type promotion as torch.result_type has it: of a number's kind only where no tensor is of it."""
     half = torch.ones(2, dtype=torch.float16, device="cuda")
     scalar = torch.ones((), dtype=torch.int8, device="cuda")
     made = [half * 2.5, 2.5 * half, half + True, scalar * 2, scalar * 2.0, 1 - scalar]
     return [str(tensor.dtype)[6:] for tensor in (*made, torch.where(half > 0, half, 2.0))]
 
 
-def test_a_python_number_decides_no_type(trace):
-    """Type promotion as torch.result_type has it: of a number's kind only where no tensor is of it."""
-    assert trace(types_with_numbers).value == 3 * ["float16"] + ["int8", "float32", "int8", "float16"]
-
-
 def large_masks():
+    """A tensor of one value is known at any size."""
     ones = torch.ones(64, 4096, 4096, dtype=torch.bool, device="cuda")  # 1 GiB: not to be computed with
     numbers, expanded = torch.ones(4, MIB, device="cuda"), torch.ones((), device="cuda").expand(MIB, MIB)
     return [
@@ -144,13 +141,6 @@ def large_masks():
         numbers.sum(-1).tolist(), numbers.mean().item(), torch.zeros_like(numbers).max().item(),
         bool((expanded == 1).all()), len(numbers[numbers > 0]),
     ]  # fmt: skip
-
-
-def test_a_tensor_of_one_value_is_known_at_any_size(trace):
-    traced = trace(large_masks)
-
-    assert traced.value == [True, False, True, False, True, 4 * MIB, [MIB] * 4, 1.0, 0.0, True, 4 * MIB]
-    assert not traced.assumptions
 
 
 def with_a_hole():
@@ -226,6 +216,7 @@ def test_the_sum_of_a_known_and_an_unknown_gradient_is_unknown(trace, known_firs
 
 
 def decided():
+    """One operand may decide, whatever the other is: a generation ends at its length, whatever was drawn."""
     unknown = torch.randn(4, device="cuda") > 0
     yes, no = torch.ones(4, dtype=torch.bool, device="cuda"), torch.zeros(4, dtype=torch.bool, device="cuda")
     yes = no | yes
@@ -238,15 +229,8 @@ def decided():
     ]  # fmt: skip
 
 
-def test_one_operand_may_decide_whatever_the_other_is(trace):
-    """A generation ends at its length, whatever tokens were drawn."""
-    traced = trace(decided)
-
-    assert traced.value == [True, False, [True] * 4, 0, True]
-    assert not traced.assumptions
-
-
 def finite():
+    """A healthy run is."""
     x = torch.randn(3000, 3000, device="cuda")
     return [
         torch.isnan(x).any().item(), torch.isinf(x).any().item(), torch.isfinite(x).all().item(),
@@ -254,14 +238,8 @@ def finite():
     ]  # fmt: skip
 
 
-def test_a_healthy_run_is_finite(trace):
-    traced = trace(finite)
-
-    assert traced.value == [False, False, True, 0, False, False]
-    assert not traced.assumptions
-
-
 def scaled(growth_interval, steps):
+    """A scaler grows as it does where nothing overflows: here after the second and the fourth step."""
     model = torch.nn.Linear(4, 4, device="cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10, growth_interval=growth_interval)
@@ -272,13 +250,6 @@ def scaled(growth_interval, steps):
         scaler.step(optimizer)
         scaler.update()
     return scaler.get_scale()
-
-
-def test_a_grad_scaler_grows_as_it_does_where_nothing_overflows(trace):
-    traced = trace(scaled, 2, 5)
-
-    assert traced.value == 2.0**12  # doubled after the second and the fourth step
-    assert not traced.assumptions
 
 
 def step_counts(fused):
@@ -292,25 +263,14 @@ def step_counts(fused):
     return [optimizer.state[parameter]["step"].item(), average.n_averaged.item()]
 
 
-@pytest.mark.parametrize("fused", [True, False])
-def test_an_optimizer_and_an_average_count_their_steps(trace, fused):
-    traced = trace(step_counts, fused)
-
-    assert traced.value == [3.0, 3]
-    assert not traced.assumptions
-
-
 def too_large_sums():
+    """131,072 ones in fp16, whose largest number is 65,504."""
     ones = torch.ones(2**17, 4, dtype=torch.float16, device="cuda")  # more are not computed one by one
     return [str(x.item()) for x in (ones.sum(0)[0], ones.float().sum(0)[0], ones.long().sum())]
 
 
-def test_a_sum_beyond_the_range_of_its_type_is_infinite(trace):
-    """131,072 ones in fp16, whose largest number is 65,504."""
-    assert trace(too_large_sums).value == ["inf", "131072.0", "524288"]
-
-
 def copied():
+    """A deep copy shares within itself."""
     import copy
 
     shared = torch.arange(6, device="cuda")
@@ -320,5 +280,22 @@ def copied():
     ]  # fmt: skip
 
 
-def test_a_deep_copy_shares_within_itself(trace):
-    assert trace(copied).value == [[2, 3], True, False]
+KNOWN = [
+    (types_with_numbers, [], 3 * ["float16"] + ["int8", "float32", "int8", "float16"]),
+    (large_masks, [], [True, False, True, False, True, 4 * MIB, [MIB] * 4, 1.0, 0.0, True, 4 * MIB]),
+    (decided, [], [True, False, [True] * 4, 0, True]),
+    (finite, [], [False, False, True, 0, False, False]),
+    (scaled, [2, 5], 2.0**12),
+    (step_counts, [True], [3.0, 3]),
+    (step_counts, [False], [3.0, 3]),
+    (too_large_sums, [], ["inf", "131072.0", "524288"]),
+    (copied, [], [[2, 3], True, False]),
+]
+
+
+@pytest.mark.parametrize(("body", "arguments", "value"), KNOWN)
+def test_what_follows_from_the_program_is_known(trace, body, arguments, value):
+    traced = trace(body, *arguments)
+
+    assert traced.value == value
+    assert not traced.assumptions

@@ -180,15 +180,11 @@ def test_unknown_tensors_are_taken_to_be_equal(trace, how):
 
 
 def an_empty_list_beside_a_count():
+    """It has no value to count; of a mask that nobody knows all is taken to be true."""
     mask = torch.randn(8, device="cuda") > 0
     trues = mask.sum()
     keys = torch.tensor([], device="cuda")  # as transformers' caches begin
     return [list(keys.shape), trues.item()]
-
-
-def test_an_empty_tensor_has_no_value_to_count(trace):
-    """Of a mask that nobody knows all is taken to be true."""
-    assert trace(an_empty_list_beside_a_count).value == [[0], 8]
 
 
 def told():
@@ -213,12 +209,16 @@ def test_reads_of_each_type_can_be_assumed_to_give_a_value(trace):
 
 
 def checked_gradients():
+    """Gradients agree, and those of zeros are zeros."""
     x = torch.randn(3, dtype=torch.float64, device="cuda", requires_grad=True)
     return torch.autograd.gradcheck(torch.sigmoid, (x,))
 
 
-def test_gradcheck_finds_gradients_that_agree_and_those_of_zeros_to_be_zeros(trace):
-    assert trace(checked_gradients).value is True
+@pytest.mark.parametrize(
+    ("body", "value"), [(an_empty_list_beside_a_count, [[0], 8]), (checked_gradients, True)]
+)
+def test_a_value_is_read_where_it_decides_a_size_or_a_check(trace, body, value):
+    assert trace(body).value == value
 
 
 def printed_of_two_gib():
