@@ -34,18 +34,41 @@ def named(*keys, file="t.py"):
     return [(key, file, 1) for key in keys]
 
 
-def test_each_is_sent_once_and_in_order():
-    workers = ScriptedWorkers(holds=3)
-
-    assert verdicts(workers, named(*"abcdef")) == ["within"] * 6
-    assert workers.sent == [[(key, 0) for key in "abcdef"]]
+def last(request):
+    return replace(traced(request), is_last=True)
 
 
-def test_one_at_a_time_nothing_is_sent_ahead():
-    workers = ScriptedWorkers(killers="b")
+OF_TWO_FILES = [*named(*"ab", file="t.py"), *named(*"cd", file="u.py")]
+#: Workers, the tests, how many run at once, and the keys and ranks that each worker is sent.
+SENT = {
+    "each is sent once and in order": ({"holds": 3}, named(*"abcdef"), 2, [[(key, 0) for key in "abcdef"]]),
+    "one at a time nothing is sent ahead": (
+        {"killers": "b"}, named(*"abc"), 1, [[("a", 0), ("b", 0)], [("c", 0)]]
+    ),
+    "ranks are asked ahead as soon as they are known": (
+        {"holds": 3}, [("a", "t.py", 4), ("b", "t.py", 4)], 2,
+        [[("a", 0), ("b", 0), ("a", 1), ("a", 3), ("b", 1), ("b", 3)]],
+    ),
+    "the last rank runs beside the first if nothing else waits": (
+        {"holds": 2}, [("a", "t.py", 4)], 2, [[("a", 0), ("a", 3), ("a", 1)]]
+    ),
+    "where each file has its own worker no other files' tests are sent": (
+        {"holds": 3, "imported_bytes": 512}, OF_TWO_FILES, 2, [[], [("a", 0), ("b", 0)], [("c", 0), ("d", 0)]]
+    ),
+    "a worker that has run its last test is replaced": (
+        {"answer_to": last}, named(*"ab"), 1, [[("a", 0)], [("b", 0)]]
+    ),
+}  # fmt: skip
 
-    assert verdicts(workers, named(*"abc"), processes=1) == ["within", "error", "within"]
-    assert workers.sent == [[("a", 0), ("b", 0)], [("c", 0)]]
+
+@pytest.mark.parametrize("name", SENT)
+def test_what_each_worker_is_sent(name):
+    script, tests, processes, sent = SENT[name]
+    workers = ScriptedWorkers(**script)
+
+    expected = ["error" if key in script.get("killers", "") else "within" for key, *_ in tests]
+    assert verdicts(workers, tests, processes) == expected
+    assert workers.sent == sent
 
 
 def test_who_ends_a_worker_is_found_by_asking_each_of_those_that_ran_alone():
@@ -56,13 +79,6 @@ def test_who_ends_a_worker_is_found_by_asking_each_of_those_that_ran_alone():
     assert [key for key, _ in first] == ["a", "b", "c"]
     assert [key for key, _ in second] == ["a", "b"]  # alone, one after the other
     assert [key for sent in others for key, _ in sent] == ["c", "d", "e"]
-
-
-def test_ranks_are_asked_ahead_as_soon_as_they_are_known():
-    workers = ScriptedWorkers(holds=3)
-
-    assert verdicts(workers, [("a", "t.py", 4), ("b", "t.py", 4)]) == ["within"] * 2
-    assert workers.sent == [[("a", 0), ("b", 0), ("a", 1), ("a", 3), ("b", 1), ("b", 3)]]
 
 
 def test_what_a_test_read_of_the_unknown_is_varied_ahead_too():
@@ -109,13 +125,6 @@ def test_where_a_rank_had_to_run_in_full_the_next_are_not_asked_for_figures(hold
     assert sorted(in_full) == [(rank, variant) for rank in (0, 1, 3) for variant in range(4)]
 
 
-def test_the_last_rank_runs_beside_the_first_if_nothing_else_waits():
-    workers = ScriptedWorkers(holds=2)
-
-    assert verdicts(workers, [("a", "t.py", 4)]) == ["within"]
-    assert workers.sent == [[("a", 0), ("a", 3), ("a", 1)]]
-
-
 @pytest.mark.parametrize(("rank", "told"), [(0, ["", '{"0": ""}']), (3, [""])])
 def test_a_last_rank_that_may_need_what_the_first_sends_runs_again_with_it(rank, told):
     workers = ScriptedWorkers(
@@ -124,14 +133,6 @@ def test_a_last_rank_that_may_need_what_the_first_sends_runs_again_with_it(rank,
 
     assert verdicts(workers, [("a", "t.py", 4)]) == ["within"]
     assert [request.received for request in workers.workers[0].sent if request.rank == 3] == told
-
-
-def test_where_each_file_has_its_own_worker_no_other_files_tests_are_sent():
-    workers = ScriptedWorkers(holds=3, imported_bytes=512)
-    tests = [*named(*"ab", file="t.py"), *named(*"cd", file="u.py")]
-
-    assert verdicts(workers, tests) == ["within"] * 4
-    assert workers.sent == [[], [("a", 0), ("b", 0)], [("c", 0), ("d", 0)]]
 
 
 # Which worker is asked
@@ -166,13 +167,6 @@ def test_a_worker_that_is_lost_gives_an_error_with_its_last_words():
 
     assert (found.verdict, found.reason) == ("error", "the worker was killed")
     assert found.details == "its last words"
-
-
-def test_a_worker_that_has_run_its_last_test_is_replaced():
-    workers = ScriptedWorkers(lambda request: replace(traced(request), is_last=True))
-    estimates(workers, named(*"ab"), processes=1)
-
-    assert workers.sent == [[("a", 0)], [("b", 0)]]
 
 
 def test_each_rank_has_a_worker_where_files_ask_for_it_and_other_tests_have_one_for_all():

@@ -1,4 +1,7 @@
-"""What was seen during a run, laid over the allocator's history of it; histories short enough to follow."""
+"""What was seen during a run, laid over the allocator's history of it; histories short enough to follow.
+
+Peaks and components of whole steps: ``tests/devices/stand_in/test_components.py``.
+"""
 
 import pytest
 
@@ -66,13 +69,6 @@ def component_at(made, address):
     return made.component_of(made.live[address * 1024 * MIB])
 
 
-def test_the_peak_is_that_of_the_history():
-    made = ledger([*born(1, 0), *died(1), *born(2, 0, 64), *born(3, 0, 30), *died(3, 30)], [OUTSIDE])
-
-    assert made.allocated_peak.allocated_bytes == 94 * MIB
-    assert made.reserved_peak.reserved_bytes == (20 + 64 + 30) * MIB
-
-
 def test_a_storage_has_the_module_and_line_of_its_birth():
     made = ledger(born(1, 1), [OUTSIDE, INSIDE])
     record = made.live[1024 * MIB]
@@ -108,16 +104,6 @@ def test_a_role_is_that_of_who_lay_at_the_address_when_it_was_seen():
     assert again.live[1024 * MIB].role == components.PARAMETERS
     before = ledger(events, [OUTSIDE, INSIDE], [*sightings, seen(0, Ledger.mark)])
     assert before.live[1024 * MIB].role is None
-
-
-def test_what_the_forward_left_over_is_an_activation():
-    states = [OUTSIDE, INSIDE, OUTSIDE, BACKWARD]
-    sightings = [seen(1, Ledger.end_root_call, 1), seen(2, Ledger.mark)]
-
-    made = ledger([*born(1, 1), *born(2, 3)], states, sightings)
-
-    assert component_at(made, 1) == components.ACTIVATIONS
-    assert component_at(made, 2) == components.TEMPORARIES
 
 
 def test_what_is_made_before_the_model_runs_is_an_input_and_what_is_made_after_is_not():
@@ -165,19 +151,6 @@ def test_a_micro_batch_made_after_another_ones_backward_is_an_input():
     states = [OUTSIDE, INSIDE, BACKWARD, OUTSIDE, INSIDE, BACKWARD, OPTIMIZER]
 
     assert component_at(ledger(born(1, 3), states), 1) == components.INPUTS
-
-
-def test_a_gradient_makes_its_parameter_a_trained_one():
-    sightings = [
-        seen(0, Record.note_role, components.PARAMETERS, at=(1,)),
-        seen(1, Record.note_trained, True, at=(1,)),
-        seen(1, Record.note_gradient, "weight", True, at=(2, 1)),
-    ]
-
-    made = ledger([*born(1, 0), *born(2, 1)], [OUTSIDE, BACKWARD, OUTSIDE], sightings)
-
-    assert component_at(made, 2) == components.GRADIENTS
-    assert made.live[1024 * MIB].trained
 
 
 def test_a_gradient_of_a_checkpoints_copy_of_its_input_is_none():

@@ -81,6 +81,17 @@ def inside_of_backward():
     model(batch()).sum().backward()
 
 
+def by_columns():
+    """As begins of rows, columns and values; as rows and their numbers: test_components.py."""
+    rows = torch.arange(0, 1025 * 4, 4, device="cuda")
+    columns = torch.zeros(4096, dtype=torch.long, device="cuda")
+    values = torch.zeros(4096, device="cuda")
+    table = torch.sparse_csr_tensor(rows, columns, values, (1024, 512), requires_grad=True)
+    torch.sparse.mm(table, torch.zeros(512, 4, device="cuda")).sum().backward()
+    peak()
+    return table is not None
+
+
 GRADIENTS = [
     (of_no_module, MIB),
     (of_a_tensor, MIB),
@@ -90,35 +101,13 @@ GRADIENTS = [
     (penalised, MIB),
     (moved_with_gradients, MIB // 2),
     (inside_of_backward, MIB),
+    (by_columns, 1025 * 8 + 4096 * 8 + 4096 * 4),
 ]
 
 
 @pytest.mark.parametrize(("body", "gradients"), GRADIENTS)
 def test_what_backward_gives_parameters_is_gradients(trace, body, gradients):
     assert trace(body).has(gradients=gradients)
-
-
-def by_rows(layout):
-    """A hundredth of a table's gradient, as numbers of rows and rows, or of columns and values."""
-    if layout == "coo":
-        table = nn.Embedding(2**16, 256, sparse=True, device="cuda")
-        table(torch.arange(1024, device="cuda")).sum().backward()
-    else:
-        rows = torch.arange(0, 1025 * 4, 4, device="cuda")
-        columns = torch.zeros(4096, dtype=torch.long, device="cuda")
-        values = torch.zeros(4096, device="cuda")
-        table = torch.sparse_csr_tensor(rows, columns, values, (1024, 512), requires_grad=True)
-        torch.sparse.mm(table, torch.zeros(512, 4, device="cuda")).sum().backward()
-    peak()
-    return table is not None
-
-
-@pytest.mark.parametrize(
-    ("layout", "gradients"),
-    [("coo", 1024 * 8 + 1024 * 256 * 4), ("csr", 1025 * 8 + 4096 * 8 + 4096 * 4)],
-)
-def test_a_sparse_gradient_is_its_numbers_and_its_places(trace, layout, gradients):
-    assert trace(by_rows, layout).has(gradients=gradients)
 
 
 # States
