@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
 from .caveats import Caveat, texts_of
@@ -12,11 +12,12 @@ from .components import METRICS
 from .json_object import Difference, JsonObject, Word
 from .user_input.kinds import choice
 
+FORWARD: Final = "forward"
 #: The phase of a step in which gradients are computed.
 BACKWARD: Final = "backward"
 RECOMPUTE: Final = "recompute"
 #: The phases of a step that have a peak each.
-PHASES: Final = ("forward", BACKWARD, "optimizer")
+PHASES: Final = (FORWARD, BACKWARD, "optimizer")
 Phase = Annotated[str, choice(PHASES)]
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
@@ -56,6 +57,8 @@ class Holder(JsonObject):
     details: tuple[str, ...] = ()
     """The text of the user's line around the outermost module, or the library, that ran; and where that is,
     as ``file:line``, if several led here."""
+    dtype: Word | None = None
+    """Of parameters, optimizer states and what modules return; None where it is not known, or differs."""
     split_by: str | None = None
     """Of cached memory, whose other fields are those of the storage that it was reserved for: the largest
     storage that lives in the same segments, so that they are not given back. None where none does."""
@@ -153,6 +156,9 @@ class MemoryReport(JsonObject):
     nothing was read that nobody knows."""
     held: HeldMemory | None = None
     """What was held when the body had ended; None where nothing was run, or it did not end."""
+    recomputed: Mapping[str, float] = field(default_factory=dict)
+    """Modules, or lines outside of any, that ran again in backwards (activation checkpointing): which share
+    of what they allocated in forwards they allocated again."""
     margin: float = 0.0
     """How much more it may be, as a share of the figure: of arithmetic, the worst error that was seen."""
 

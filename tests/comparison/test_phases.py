@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.comparison.findings import explained
 from pytest_membudget.comparison.matching import moved_peak, same_phase
 from pytest_membudget.memory_report import PhasePeak
-from pytest_membudget.results.comparison import GROWN, Comparison, MovedPeak, MovedSide
+from pytest_membudget.results.comparison import GROWN, Comparison, RunDifference
 
 MIB = 2**20
 
@@ -58,8 +58,9 @@ def test_a_loss_in_fp32_is_the_cause_though_the_peak_moves_to_the_backward(hold,
         (64, "temporaries", "train.py:9"),
         (64, "temporaries", "train.py:9"),
     ]
-    assert moved_peak(head, base) == MovedPeak(
-        "backward", MovedSide("backward", 384 * MIB), MovedSide("forward", 192 * MIB)
+    assert moved_peak(head, base) == (
+        RunDifference("peak", "backward", "forward"),
+        RunDifference("compared", "0.38 GiB", "0.19 GiB", ("backward",)),
     )
 
 
@@ -68,11 +69,12 @@ def test_what_has_shrunk_is_compared_in_the_phase_that_was_the_larger(hold, step
     head, base = step_of(hold, step, 64, logits), step_of(hold, step, 128)
 
     assert [row.bytes // MIB for row in explained(Comparison(GROWN), head, base).findings] == [-64, -64, -64]
-    assert moved_peak(head, base) is None  # 64 + 80 MiB in forward, 192 in backward
+    assert moved_peak(head, base) == ()  # 64 + 80 MiB in forward, 192 in backward
     larger = hold(64 * MIB, module="head", location="model.py:2")
     head = step_of(hold, step, 64, logits, larger)  # 208 in forward
-    assert moved_peak(head, base) == MovedPeak(
-        "backward", MovedSide("forward", 192 * MIB), MovedSide("backward", 384 * MIB)
+    assert moved_peak(head, base) == (
+        RunDifference("peak", "forward", "backward"),
+        RunDifference("compared", "0.19 GiB", "0.38 GiB", ("backward",)),
     )
 
 
@@ -80,7 +82,7 @@ def test_peaks_of_one_phase_are_compared_as_they_are(hold, step):
     head, base = step_of(hold, step, 128), step_of(hold, step, 64)
 
     assert same_phase(head, base) == (head, base)
-    assert moved_peak(head, base) is None
+    assert moved_peak(head, base) == ()
 
 
 def test_reports_that_do_not_know_the_phase_are_compared_by_their_peaks(hold, step):
@@ -88,4 +90,4 @@ def test_reports_that_do_not_know_the_phase_are_compared_by_their_peaks(hold, st
     for unknown in ({"phase": "", "phases": ()}, {"phase": "forward", "phases": ()}):
         base = replace(step_of(hold, step, 64), **unknown)
         assert same_phase(head, base) == (head, base)
-        assert moved_peak(head, base) is None
+        assert moved_peak(head, base) == ()

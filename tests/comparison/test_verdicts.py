@@ -8,7 +8,7 @@ import pytest
 from pytest_membudget.comparison.base.exchange import Facts
 from pytest_membudget.comparison.verdicts import compared
 from pytest_membudget.memory_report import HeldMemory, PhasePeak
-from pytest_membudget.results.comparison import Comparison, MovedPeak, MovedSide
+from pytest_membudget.results.comparison import Comparison, RunDifference
 
 MIB = 2**20
 GIB = 2**30
@@ -79,8 +79,9 @@ def test_a_peak_that_has_moved_is_compared_in_its_phase_and_comes_back_from_json
     )
     assert found.growth_bytes == 10 * MIB
     assert [(one.bytes, one.location) for one in found.findings] == [(40 * MIB, "backward")]
-    assert found.moved_peak == MovedPeak(
-        "backward", MovedSide("backward", 100 * MIB), MovedSide("forward", 60 * MIB)
+    assert found.differences == (
+        RunDifference("peak", "backward", "forward"),
+        RunDifference("compared", "100.0 MiB", "60.0 MiB", ("backward",)),
     )
     assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
 
@@ -92,9 +93,10 @@ def test_parameters_of_another_size_are_kept_where_all_activations_grew_with_the
         return row(0, estimates=(figure(*kept, weight),))
 
     found = compared(estimated(12, 20), estimated(10, 20), SAME)
-    assert [(one.module, one.bytes) for one in found.resized] == [("patches.weight", -2 * MIB)]
+    assert found.differences[-1] == RunDifference("size", "88.0 MiB", "90.0 MiB", ("patches.weight",))
     assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
-    assert compared(estimated(12, 2), estimated(10, 2), SAME).resized == ()  # two lines are causes themselves
+    # two lines are causes themselves
+    assert compared(estimated(12, 2), estimated(10, 2), SAME).differences == ()
 
 
 @pytest.mark.parametrize(

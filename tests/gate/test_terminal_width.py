@@ -205,7 +205,13 @@ def head(raw, row, over, figure, comparison, advice):
     }  # fmt: skip
     names = ("transformers", "tokenizers", "accelerate")
     versions = {name: {"base": "4.48.2", "head": "4.48.3.post1"} for name in names}
-    grown = comparison(findings=[change], distributions=versions, factors={"activations": 2.0}, reason=REASON)
+    other = {
+        "kind": "dtype",
+        "head": "float32",
+        "base": "bfloat16",
+        "details": ["model.layers.*.mlp.down"] * 4,
+    }
+    grown = comparison(findings=[change], distributions=versions, differences=[other], reason=REASON)
     return raw(
         over(f"{LONG}::test_held", estimates=[figure(long)], advice=advice),
         row(f"{LONG}::test_grown_since_the_base", estimates=[figure(long)], comparison=grown),

@@ -3,8 +3,8 @@
 import pytest
 
 from pytest_membudget.memory_report import Holder
-from pytest_membudget.reporting.causes import cause_text, changes_text
-from pytest_membudget.results.comparison import Comparison, Finding, MovedPeak, MovedSide
+from pytest_membudget.reporting.causes import cause_text, change_lines, difference_texts
+from pytest_membudget.results.comparison import Comparison, Finding, RunDifference
 
 MIB = 2**20
 GIB = 2**30
@@ -47,45 +47,36 @@ def test_several_storages_are_a_product_where_all_are_of_one_size(count, largest
     assert cause_text(holder, str) == said
 
 
+INPUTS = "Inputs, and what is computed from them (batch, or length of sequences): "
+
+
 @pytest.mark.parametrize(
-    ("factor", "said"),
+    ("given", "said"),
     [
-        (1.5, "grew with them: a larger batch or longer sequence."),
-        (0.25, "shrank with them: a smaller batch or shorter sequence."),
+        (("inputs", "1.5 times as large"), f"{INPUTS}`1.5 times as large`."),
+        (
+            ("dtype", "float32", "float16", ("inputs",)),
+            "Dtype of `inputs`: `float32` now, `float16` at the base.",
+        ),
+        (("size", "2", "1", tuple("abcde")), "Size of `a`, `b`, `c` and 2 more: `2` now, `1` at the base."),
+        (("peak", "backward", "forward"), "Phase of the peak: `backward` now, `forward` at the base."),
+        (("of a later version", "1", "2"), None),
     ],
 )
-def test_larger_inputs_are_said(factor, said):
-    assert changes_text(Comparison("grown", factors={"inputs": factor})) == (
-        f"Inputs are {factor} times as large, and what is computed from them {said}"
-    )
+def test_what_a_run_does_otherwise_is_a_sentence_each(given, said):
+    differences = (RunDifference(*given),)
+    found = difference_texts(Comparison("grown", differences=differences), lambda text: f"`{text}`")
+
+    assert found == ([said] if said else [])
 
 
-@pytest.mark.parametrize(("factor", "more"), [(1.305, "more"), (0.766, "fewer")])
-def test_larger_activations_of_the_same_inputs_are_said(factor, more):
-    assert changes_text(Comparison("grown", factors={"activations": factor})) == (
-        f"Activations are {factor:.3g} times as large throughout, and inputs are not: {more} tokens or "
-        "patches of each sample, or another dtype."
-    )
+def test_what_a_run_does_otherwise_comes_before_rows():
+    rows = (Finding(MIB, "activations", "up", "m.py:9"),)
+    more = RunDifference("count", "9", "8", ("blocks.*",))
 
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [("a", "`a` (-0.5 MiB)."), ("abcde", "`a` (-0.5 MiB), `b` (-0.5 MiB), `c` (-0.5 MiB) and 2 more.")],
-)
-def test_parameters_of_another_size_are_named(names, said):
-    resized = tuple(Finding(-MIB // 2, "parameters", name) for name in names)
-    found = changes_text(
-        Comparison("grown", factors={"activations": 1.305}, resized=resized), lambda text: f"`{text}`"
-    )
-    assert found.endswith(f"or another dtype. Of another size: {said}")
-
-
-def test_a_peak_in_another_phase_is_said():
-    moved = MovedPeak("optimizer", MovedSide("optimizer", 801 * MIB), MovedSide("forward", 738 * MIB))
-    assert changes_text(Comparison("grown", moved_peak=moved, factors={"inputs": 1.5})).startswith(
-        "The peak is in the optimizer's step, at the base in the forward: the rows compare the "
-        "optimizer's step, which took 0.72 GiB and takes 0.78 GiB. Inputs are 1.5 times"
-    )
+    assert change_lines(Comparison("grown", differences=(more,), findings=rows))[:2] == [
+        "  Number of blocks.*: 9 now, 8 at the base.", "  +1.0 MiB  activations of up"
+    ]  # fmt: skip
 
 
 def test_who_called_a_line_is_said_where_others_have_too():
@@ -97,13 +88,3 @@ def test_who_called_a_line_is_said_where_others_have_too():
     assert cause_text(grown, str) == (
         "+64.0 MiB activations of up at m.py:9, called at train.py:20 (was m.py:7) (aten::mm)"
     )
-
-
-def test_a_checkpoint_that_is_gone_is_said():
-    assert changes_text(Comparison("grown", removed=("recompute",))) == (
-        "At the base modules ran again in the backward (activation checkpointing), and now none does."
-    )
-
-
-def test_without_larger_inputs_nothing_is_said_of_them():
-    assert changes_text(Comparison("grown")) == ""

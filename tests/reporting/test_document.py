@@ -34,11 +34,7 @@ WHOLE = f"must be a whole number from 0 to {LARGEST}"
 FINITE = "must be a finite number from 0 on and below 1e+15"
 AT_PEAK = "must be components.parameters at the peak, 3,221,225,472"
 VERDICTS = "must be one of within, over, undecided, unset, error, skipped"
-MOVED_PEAK = {
-    "phase": "forward",
-    "head": {"phase": "forward", "bytes": 2},
-    "base": {"phase": "wait", "bytes": 1},
-}
+UNLIKE = {"kind": "dtype", "head": 32}
 LAST = "[...]"  # the place of the value itself
 
 
@@ -91,9 +87,9 @@ LAST = "[...]"  # the place of the value itself
         (f"{FIGURE}.phase", "wait", LAST, 'must be one of , forward, backward, optimizer, and is "wait"'),
         (
             "tests.0.comparison",
-            {"status": "grown", "moved_peak": MOVED_PEAK},
-            "[...].moved_peak.base.phase",
-            'must be one of forward, backward, optimizer, and is "wait"',
+            {"status": "grown", "differences": [UNLIKE]},
+            "[...].differences[0].head",
+            "must be a text, and is 32",
         ),
     ],
     ids=range(40),

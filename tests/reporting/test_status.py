@@ -189,9 +189,10 @@ def test_growth_is_undone_at_the_line_that_calls_and_at_none_where_a_sentence_ex
     called = comparison()
     called["findings"][0]["details"] = ["x = model(x)", "src/train.py:20"]
     assert "growth, first at <src/train.py:20>, or" in reported(row(comparison=called)).to_do(quoted)
-    for more in ({"removed": ["recompute"]}, {"factors": {"inputs": 2.0}}):
+    for kind, place in (("recompute", ""), ("count", ""), ("peak", ", first at")):
+        more = {"differences": [{"kind": kind, "head": "9", "base": "8"}]}
         explained = reported(row(comparison={**comparison(), **more}))
-        assert explained.to_do(quoted).startswith("Undo the growth, or allow it")
+        assert explained.to_do(quoted).startswith(f"Undo the growth{place}")
 
 
 def test_what_has_shrunk_can_be_tightened(reported, row, comparison):

@@ -6,20 +6,18 @@ from dataclasses import replace
 
 from ..components import (
     ACTIVATIONS,
-    BUFFERS,
-    FROZEN_PARAMETERS,
     GRADIENTS,
-    INPUTS,
     OPTIMIZER_STATES,
     PARAMETERS,
     ROUNDING,
     TEMPORARIES,
     WORKSPACES,
 )
-from ..memory_report import BACKWARD, RECOMPUTE, Holder, MemoryReport, module_pattern
+from ..memory_report import BACKWARD, MemoryReport, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding
 from ..units import MIB
-from .matching import Held, Pair, cancelling, matched, moved_peak, same_phase
+from .differences import differences
+from .matching import Pair, cancelling, matched, moved_peak, same_phase
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
 #: small for a row. All three are choices of presentation.
@@ -28,51 +26,27 @@ _UNEXPLAINED = 0.1
 _NEGLIGIBLE = 0.005
 #: Growth up to this share, and a MiB, has no rows that are larger: they cancel each other.
 _SAME = 0.0001
-#: Factors that differ by less are the same: kernels round sizes up.
-_ROUNDING = 0.01
-#: Components that grow with the number of samples, or with a power of it.
-_OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
-#: Components whose tensors a model's configuration gives their sizes.
-_OF_MODELS = (PARAMETERS, FROZEN_PARAMETERS, BUFFERS)
 #: In the place of a component: any that none entails.
 _ANY = "any"
 #: What a row entails has at most so many times its size: Adam's fp32 states and copy of a bf16 parameter.
 _MOST_TIMES = 6
-#: So few activations that have grown by one factor are separate causes.
-_FEW = 4
-#: Holders that the head and the base have.
-_Both = Sequence[tuple[Holder, Holder]]
 
 
 def explained(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
-    """``comparison`` with what explains the growth from the figure ``base`` to ``head``: rows and factors.
+    """``comparison`` with what explains the growth from the figure ``base`` to ``head``.
 
     No rows if both take the same: only names of holders differ then.
     """
-    moved, (now, before) = moved_peak(head, base), same_phase(head, base)
+    now, before = same_phase(head, base)
     pairs, rests = matched(now, before)
-    both = [(one.head, one.base) for one in pairs if one.head is not None and one.base is not None]
-    both = [(one, other) for one, other in both if other.bytes]
-    of_inputs, of_activations = _input_factor(now, before, both), _activation_factor(now, before, both)
-    factors = {name: one for name, one in ((INPUTS, of_inputs), (ACTIVATIONS, of_activations)) if one}
     growth_bytes = now.peak_bytes - before.peak_bytes
-    has_more = now.components.get(ACTIVATIONS, 0) > before.components.get(ACTIVATIONS, 0)
     rows = _rows(pairs, rests, growth_bytes) if head.peak_bytes != base.peak_bytes and growth_bytes else ()
     is_same = abs(head.peak_bytes - base.peak_bytes) <= min(MIB, base.peak_bytes * _SAME)
     return replace(
         comparison,
         findings=() if is_same and any(abs(row.bytes) > MIB for row in rows) else rows,
-        factors=factors,
-        resized=_resized(both) if of_activations else (),
-        moved_peak=moved,
-        removed=(RECOMPUTE,) if has_more and _recomputes(base) and not _recomputes(head) else (),
+        differences=() if is_same else (*differences(head, base, pairs), *moved_peak(head, base)),
     )
-
-
-def _recomputes(report: MemoryReport) -> bool:
-    """Whether modules run again in a backward, at one of the peaks."""
-    at_peaks = report.holders, *(one.holders for one in report.phases)
-    return any(holder.phase == RECOMPUTE for holders in at_peaks for holder in holders)
 
 
 def _rows(pairs: Sequence[Pair], rests: Mapping[str, int], growth_bytes: int) -> tuple[Finding, ...]:
@@ -94,63 +68,6 @@ def _rows(pairs: Sequence[Pair], rests: Mapping[str, int], growth_bytes: int) ->
     rest = growth_bytes - sum(row.bytes for row in largest)
     others = [Finding(rest, OTHERS, ELSEWHERE)] if rest else []
     return (*_causes_first(largest, growth_bytes), *others)
-
-
-def _input_factor(head: Held, base: Held, both: _Both) -> float | None:
-    """How many times as large all inputs are, where that explains the growth; else None.
-
-    What is computed from them is then larger by the same factor, or by its square: attention's scores, by the
-    length of the sequence.
-    """
-    pairs = [(one, other) for one, other in both if one.component in _OF_SAMPLES]
-    factors = [one.bytes / other.bytes for one, other in pairs if one.component == INPUTS]
-    factor = max(factors, default=1.0)
-    if _is_near(factor, 1) or not all(_is_near(one, factor) for one in factors) or len(factors) == len(pairs):
-        return None
-    scaled = [
-        (one.bytes, other.bytes)
-        for one, other in pairs
-        if any(_is_near(one.bytes / other.bytes, times) for times in (factor, factor**2))
-    ]
-    before_bytes = sum(before for _, before in scaled)
-    growth_bytes = head.peak_bytes - base.peak_bytes
-    unexplained_bytes = growth_bytes - sum(now for now, _ in scaled) + before_bytes
-    constant_bytes = sum(base.components.get(name, 0) for name in _OF_SAMPLES) - before_bytes
-    explains = abs(unexplained_bytes) <= abs(growth_bytes) * _UNEXPLAINED
-    return factor if explains and constant_bytes <= before_bytes * _UNEXPLAINED else None
-
-
-def _activation_factor(head: Held, base: Held, both: _Both) -> float | None:
-    """How many times as large all activations are, where inputs are not and that explains the growth.
-
-    So it is where an image is cut into more patches, or a text padded to a longer sequence. Holders that have
-    copies of weights too have grown by less than the factor.
-    """
-    sizes = [(one.bytes, other.bytes) for one, other in both if one.component == ACTIVATIONS]
-    if head.components.get(INPUTS) != base.components.get(INPUTS) or not sizes:
-        return None
-    largest, before = max(sizes, key=lambda size: abs(size[0] - size[1]))
-    factor = largest / before
-    scaled = [one - other for one, other in sizes if _is_near(one / other, factor)]
-    partly = [one - other for one, other in sizes if min(1, factor) <= one / other <= max(1, factor)]
-    grown = Counter(head.components)
-    grown.subtract(base.components)
-    others = set(grown) - {*_OF_SAMPLES, WORKSPACES, ROUNDING}
-    most = abs(grown[ACTIVATIONS]) * _UNEXPLAINED
-    explains = max(abs(grown[ACTIVATIONS] - sum(partly)), sum(abs(grown[name]) for name in others)) <= most
-    is_one = len(scaled) > _FEW and abs(sum(scaled)) * 2 > abs(sum(partly))
-    return factor if is_one and explains and not _is_near(factor, 1) else None
-
-
-def _resized(both: _Both) -> tuple[Finding, ...]:
-    """Parameters and buffers with the same name and another size, the largest change first."""
-    pairs = [(one, other) for one, other in both if one.component in _OF_MODELS]
-    changes = [_change(Pair(one, other)) for one, other in pairs if one.module == other.module]
-    return tuple(sorted(filter(lambda one: one.bytes, changes), key=lambda one: -abs(one.bytes)))[:MOST_ROWS]
-
-
-def _is_near(one: float, other: float) -> bool:
-    return abs(one - other) <= other * _ROUNDING
 
 
 def _change(pair: Pair) -> Finding:

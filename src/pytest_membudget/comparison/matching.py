@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from ..components import BUFFERS, FROZEN_PARAMETERS, GRADIENTS, OPTIMIZER_STATES, PARAMETERS
 from ..memory_report import Holder, MemoryReport, PhasePeak, module_pattern
-from ..results.comparison import Finding, MovedPeak, MovedSide
+from ..results.comparison import COMPARED, PEAK, Finding, RunDifference
+from ..units import gib_text
 
 #: What findings compare.
 Held = MemoryReport | PhasePeak
@@ -31,13 +32,14 @@ def same_phase(head: MemoryReport, base: MemoryReport) -> tuple[Held, Held]:
     return (pair[0], pair[1]) if pair[0] is not None and pair[1] is not None else (head, base)
 
 
-def moved_peak(head: MemoryReport, base: MemoryReport) -> MovedPeak | None:
-    """The peaks' phases, where they differ and one phase of both is compared."""
+def moved_peak(head: MemoryReport, base: MemoryReport) -> tuple[RunDifference, ...]:
+    """The peaks' phases, where they differ and one phase of both is compared; and what that takes."""
     now, before = same_phase(head, base)
     if head.phase == base.phase or now.phase != before.phase:
-        return None
-    sides = MovedSide(head.phase, now.peak_bytes), MovedSide(base.phase, before.peak_bytes)
-    return MovedPeak(now.phase, *sides)
+        return ()
+    sizes = gib_text(now.peak_bytes), gib_text(before.peak_bytes)
+    compared = RunDifference(COMPARED, *sizes, (now.phase,))
+    return RunDifference(PEAK, head.phase, base.phase), compared
 
 
 @dataclass(frozen=True, slots=True)

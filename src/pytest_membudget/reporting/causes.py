@@ -4,25 +4,36 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from ..components import ACTIVATIONS, INPUTS, TENSOR_COMPONENTS, WORKSPACES
-from ..memory_report import Holder, MemoryReport
+from ..components import ACTIVATIONS, GRADIENTS, INPUTS, TENSOR_COMPONENTS, WORKSPACES
+from ..memory_report import RECOMPUTE, Holder, MemoryReport
 from ..results.advice import Advice
-from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding, MovedPeak
+from ..results.comparison import COMPARED, ELSEWHERE, OTHERS, PEAK, Comparison, Finding, RunDifference
 from ..units import MIB, gib_text, signed_size
 from .terminal.fitting import cut_end, cut_middle
 
 #: Indentation of the lines below a size.
 _INDENT = " " * 6
-#: As texts call the phases of a step.
-_PHASES = {"forward": "forward", "backward": "backward", "optimizer": "optimizer's step"}
-#: Most parameters of another size that a text names.
-_RESIZED = 3
+#: Kinds of differences as texts call them.
+_DIFFERENCES: Final = {
+    INPUTS: "Inputs, and what is computed from them (batch, or length of sequences)",
+    ACTIVATIONS: "All activations, with the same inputs (tokens or patches of a sample, or dtype)",
+    RECOMPUTE: "Run again in the backward (activation checkpointing)",
+    "compiled": "Memory of kernels by torch.compile",
+    "dtype": "Dtype",
+    "trained": "Trained parameters",
+    "count": "Number",
+    "size": "Size",
+    "host": "Host memory",
+    GRADIENTS: "Gradients while the forward runs",
+    "left": "Left behind by the last step",
+    PEAK: "Phase of the peak",
+    COMPARED: "The rows compare the peaks",
+}
+#: Most names that a difference has in a text.
+_NAMED = 3
 #: Most lines that a text names of what stays, and less memory than is named.
 _STAYING: Final = 5
 _OF_NOTE_BYTES: Final = MIB
-_STOPPED_RECOMPUTING: Final = (
-    "At the base modules ran again in the backward (activation checkpointing), and now none does."
-)
 Cause = Holder | Finding
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
@@ -159,49 +170,23 @@ def _rest_text(rows: Sequence[Holder]) -> str:
 
 
 def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
-    """The rows that explain the growth since the base, for a terminal."""
-    return [*cause_lines(comparison.findings, width), *filter(None, [changes_text(comparison)])]
+    """What explains the growth since the base, for a terminal: what the run does otherwise, and rows."""
+    said = [f"  {text}" for text in difference_texts(comparison)]
+    return [*said, *cause_lines(comparison.findings, width)]
 
 
-def changes_text(comparison: Comparison, code: Code = str) -> str:
-    """What the rows do not say themselves: which phase they compare, and what they all have in common."""
-    moved, resized = comparison.moved_peak, comparison.resized
-    stopped = _STOPPED_RECOMPUTING if comparison.removed else ""
-    texts = (stopped, _moved_peak_text(moved), _factor_text(comparison), _resized_text(resized, code))
-    return " ".join(filter(None, texts))
+def difference_texts(comparison: Comparison, code: Code = str) -> list[str]:
+    """What the run does otherwise than at the base, a sentence each; ``code`` escapes what is of it."""
+    return [_difference(one, code) for one in comparison.differences if one.kind in _DIFFERENCES]
 
 
-def _resized_text(changes: Sequence[Finding], code: Code) -> str:
-    """Which parameters have another size: the configuration, or a default of it, is another."""
-    named = [f"{code(change.module or '')} ({signed_size(change.bytes)})" for change in changes[:_RESIZED]]
-    more = f" and {len(changes) - _RESIZED} more" if len(changes) > _RESIZED else ""
-    return f"Of another size: {', '.join(named)}{more}." if named else ""
-
-
-def _moved_peak_text(moved: MovedPeak | None) -> str:
-    if moved is None:
-        return ""
-    now, before, compared = (_PHASES[name] for name in (moved.head.phase, moved.base.phase, moved.phase))
-    return (
-        f"The peak is in the {now}, at the base in the {before}: the rows compare the {compared}, which took "
-        f"{gib_text(moved.base.bytes)} and takes {gib_text(moved.head.bytes)}."
-    )
-
-
-def _factor_text(comparison: Comparison) -> str:
-    """The sentence for growth that larger inputs explain, or more of each; empty if they do not."""
-    factor, activations = comparison.factors.get(INPUTS), comparison.factors.get(ACTIVATIONS)
-    if activations is not None:
-        return (
-            f"Activations are {activations:.3g} times as large throughout, and inputs are not: "
-            f"{'more' if activations > 1 else 'fewer'} tokens or patches of each sample, or another dtype."
-        )
-    if factor is None:
-        return ""
-    grew, kind = ("grew", "larger batch or longer") if factor > 1 else ("shrank", "smaller batch or shorter")
-    return (
-        f"Inputs are {factor:.3g} times as large, and what is computed from them {grew} with them: "
-        f"a {kind} sequence."
+def _difference(one: RunDifference, code: Code) -> str:
+    named = ", ".join(map(code, one.details[:_NAMED]))
+    more = f" and {len(one.details) - _NAMED} more" if len(one.details) > _NAMED else ""
+    of = f" of {named}{more}" if named else ""
+    head, base = code(one.head), code(one.base)
+    return f"{_DIFFERENCES[one.kind]}{of}: " + (
+        f"{head} now, {base} at the base." if one.base else f"{head}."
     )
 
 

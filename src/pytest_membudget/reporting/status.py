@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from ..budgets.verdict import OVER, UNDECIDED, UNSET, WITHIN, Part, suggested_gib
 from ..results.comparison import (
+    COMPARED,
     GROWN,
     LOCK_FILE,
     NEW,
     NOT_COMPARABLE,
+    PEAK,
     RAISE_COMMAND,
     SHRUNK,
     UNCHANGED,
@@ -20,7 +22,7 @@ from ..results.comparison import (
 )
 from ..results.test_result import TestResult
 from ..units import gib_text
-from .causes import Cause, Code, changes_text
+from .causes import Cause, Code, difference_texts
 from .document import Document
 
 #: The question at a test that takes under 1% of its budget.
@@ -126,7 +128,7 @@ class ReportedTest:
             f"That is {gib_text(abs(since.growth_bytes))} {word} than at the base "
             f"({gib_text(since.base_bytes or 0)}){versions and f', with {versions}'}."
         )
-        return " ".join(filter(None, (text, changes_text(since, code))))
+        return " ".join([text, *difference_texts(since, code)])
 
     def to_do(self, code: Code = str) -> str:
         """What to do about it; empty if nothing has to be done."""
@@ -171,7 +173,7 @@ class ReportedTest:
 
     def _place(self, code: Code) -> str:
         since = self.result.since_base
-        if since is not None and (since.factors or since.removed):
+        if since is not None and any(one.kind not in (PEAK, COMPARED) for one in since.differences):
             return ""  # no line has grown by itself
         line = next(([cause.location, *cause.details[1:]][-1] for cause in self.causes(1)), None)
         return f", first at {code(line)}" if line else ""

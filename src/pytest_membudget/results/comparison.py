@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from ..components import COMPONENTS, METRICS
 from ..json_object import Count, Difference, JsonObject, Lines, Word
-from ..memory_report import Phase, Timeline
+from ..memory_report import Timeline
 from ..units import gib_text
 from ..user_input.fields import described
 from ..user_input.kinds import choice, number_table, parsed, text, whole
@@ -28,6 +28,9 @@ RAISE_COMMAND: Final = f"{UPDATE_COMMAND}=raise"
 
 ELSEWHERE: Final = "elsewhere"
 """The module of a change that no holder of the reports accounts for."""
+PEAK: Final = "peak"
+COMPARED: Final = "compared"
+"""Kinds that say which phase is compared, where the peak is in another."""
 OTHERS: Final = "others"
 """The component of a change that sums all smaller ones."""
 
@@ -61,25 +64,17 @@ class Finding(JsonObject):
 
 
 @dataclass(frozen=True, slots=True)
-class MovedSide(JsonObject):
-    """The head or the base of a ``MovedPeak``."""
+class RunDifference(JsonObject):
+    """What the run does otherwise than at the base, where it takes more, or less, with that."""
 
-    phase: Phase
-    """The phase of its peak: ``forward``, ``backward`` or ``optimizer``."""
-    bytes: int
-    """Its peak in the phase that is compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class MovedPeak(JsonObject):
-    """The peaks of head and base are in different phases, so that one phase of both is compared."""
-
-    phase: Phase
-    """The phase of the larger of both peaks, which ``findings`` compare."""
-    head: MovedSide
-    """Now."""
-    base: MovedSide
-    """At the base."""
+    kind: Word
+    """As ``dtype`` or ``recompute``."""
+    head: str
+    """Now: a size, a share, a number or a name."""
+    base: str = ""
+    """At the base; empty where ``head`` says how many times as much."""
+    details: tuple[str, ...] = ()
+    """Of which modules, parameters, components or lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +127,11 @@ class Comparison(JsonObject):
     """None where it cannot be compared."""
     findings: tuple[Finding, ...] = ()
     """What explains the growth, the largest first."""
-    factors: Mapping[Word, float] = field(default_factory=dict)
-    """How many times as large all ``inputs`` are, or all ``activations`` where inputs are not; where that
-    explains the growth."""
+    differences: tuple[RunDifference, ...] = ()
+    """What the run does otherwise, the surest first."""
     distributions: Versions = field(default_factory=dict)
     """Distributions with other versions than at the base, if the test has grown or shrunk. A few at most,
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
-    resized: tuple[Finding, ...] = ()
-    """Where all ``activations`` are larger: parameters and buffers of another size, as those of patches."""
-    removed: tuple[str, ...] = ()
-    """``recompute`` where modules ran again in the base's backward alone, and ``activations`` have grown."""
-    moved_peak: MovedPeak | None = None
-    """Where the peak is in another phase than at the base."""
 
     @property
     def base_bytes(self) -> int | None:

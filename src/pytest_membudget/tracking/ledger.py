@@ -1,7 +1,7 @@
 """Ledgers of device and host: live storages over time, those alive at peaks and ends, their components."""
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -90,6 +90,8 @@ class Ledger:
         self._callers: dict[tuple[str | None, int], set[Line]] = defaultdict(set)
         self.live: dict[int, Record] = {}
         self.step_ends = StepEnds()
+        #: how often lines allocated in forwards, and again in backwards: if again, module, line and operator
+        self.runs: Counter[tuple[bool, str | None, Line, str]] = Counter()
         #: what was held when the test's body had ended; None where that was not seen
         self.body_end: Moment | None = None
         #: of allocated memory, the peak of each phase; recomputation belongs to its backward

@@ -38,6 +38,7 @@ _FACTORY = re.compile(
 #: A copy in another type stays where its source lies; ``to_dtype_layout`` and ``to_device`` name a device.
 _CAST = re.compile(r"\bat::_ops::to_dtype::")
 _PYTORCH = re.compile(r"[/\\]torch[/\\]")
+_CHECKPOINT = re.compile(r"[/\\]torch[/\\]utils[/\\]checkpoint\.py$")
 _MODULE = re.compile(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
 
@@ -72,6 +73,11 @@ def is_workspace(frames: Frames) -> bool:
 def is_in_backward(frames: Frames) -> bool:
     """Whether autograd's engine is on the stack: a node runs, or a hook before it."""
     return any(_ENGINE in str(frame["name"]) for frame in frames)
+
+
+def is_in_checkpoint(frames: Frames) -> bool:
+    """Whether PyTorch's activation checkpointing is on the stack."""
+    return any(_CHECKPOINT.search(str(frame["filename"])) for frame in frames)
 
 
 def operator_of(frames: Frames) -> str:

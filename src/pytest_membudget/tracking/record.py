@@ -76,11 +76,18 @@ class Record:
     """A collective has used it."""
     trained: bool = False
     """A parameter that a gradient reached or that an optimizer holds."""
+    dtype: str | None = None
+    """Of the first tensor in it whose dtype was seen."""
     event: int = -1
     """Number of the event that allocated it, in the allocator's history."""
 
-    def note_role(self, role: str, name: str | None = None) -> None:
+    def note_dtype(self, dtype: str) -> None:
+        """A tensor of ``dtype`` is in the storage."""
+        self.dtype = self.dtype or dtype
+
+    def note_role(self, role: str, name: str | None = None, dtype: str | None = None) -> None:
         """Set ``role``; of several names the longest, a whole path, is kept."""
+        self.dtype = self.dtype or dtype
         if self.role in (None, components.UNATTRIBUTED, *_REPLACED_ROLES.get(role, ())):
             self.role = role
         if name is not None and (self.name is None or len(name) > len(self.name)):

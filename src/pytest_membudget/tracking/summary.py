@@ -1,7 +1,7 @@
 """Makes the MemoryReport of a ledger: components, totals and holders at the peak."""
 
 import linecache
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -88,6 +88,7 @@ def memory_report(
         phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
         phases=tuple(_other_phases(ledger, root)) if metric == "allocated" else (),
         held=_held(ledger, root),
+        recomputed=_recomputed(ledger, root),
     )
 
 
@@ -107,6 +108,24 @@ def _other_phases(ledger: Ledger, root: str) -> Iterator[PhasePeak]:
             alive = _alive(ledger, peak)
             sums = _components(alive, peak, "allocated", {})
             yield PhasePeak(phase.value, peak.allocated_bytes, sums, _holders(alive, root))
+
+
+def _recomputed(ledger: Ledger, root: str) -> dict[str, float]:
+    """What ran again in backwards, by module or line: the share of its storages that were made again."""
+    forward: Counter[object] = Counter()
+    again: Counter[tuple[str | None, Line, str]] = Counter()
+    for (is_again, module, line, operator), times in ledger.runs.items():
+        name = module_pattern(module)
+        if is_again:
+            again[name, line, operator] += times
+        else:
+            for one in {name, None}:
+                forward[one, line, operator] += times
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, times in again.items():
+        if forward[key]:
+            sums[key[0] or _place(key[1], root) or ""].update(again=times, forward=forward[key])
+    return {name: round(one["again"] / one["forward"], 2) for name, one in sorted(sums.items())}
 
 
 def _held(ledger: Ledger, root: str) -> HeldMemory | None:
@@ -211,6 +230,7 @@ def _holder(group: _Group, held: list[tuple[int, Record]]) -> Holder:
     sizes = [size for size, _ in held]
     first = held[0][1]
     paths = {record.name or record.module for _, record in held}
+    dtypes = {record.dtype for _, record in held}
     return Holder(
         bytes=sum(sizes),
         count=len(sizes),
@@ -222,6 +242,7 @@ def _holder(group: _Group, held: list[tuple[int, Record]]) -> Holder:
         largest_bytes=max(sizes) if len(sizes) > 1 else None,
         phase=_phase(first).value,
         details=_details(first.caller, group.caller),
+        dtype=dtypes.pop() if len(dtypes) == 1 else None,
         split_by=group.split_by,
     )
 

@@ -19,7 +19,7 @@ class Seen:
     def note(self, write, tensors, *args):
         getattr(self, write.__name__)(*tensors, *args)
 
-    def note_role(self, tensor, role, name):
+    def note_role(self, tensor, role, name, dtype=None):
         self.roles[tensor.data_ptr()] = (role, name)
 
     def note_trained(self, parameter, is_parameter=True):

@@ -16,7 +16,7 @@ from ...tracking.ledger import Ledger, StepKind
 from ...tracking.record import Line, Phase, Record
 from ...tracking.roles.computed import NO_GRAPH_TASK, Note
 from ...tracking.roles.role_book import RoleBook
-from ...tracking.roles.tensor_parts import owners, tensors_in
+from ...tracking.roles.tensor_parts import dtype_of, owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
@@ -43,7 +43,7 @@ class RunObserver(Hooks):
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
         self.roles = RoleBook(self._note, self._changed, self._stepped)
         self.forward_lines = ForwardLines(source, self._line_runs)
-        self._backward_modules = BackwardModules(self._here, self._node_runs)
+        self._backward_modules = BackwardModules(self._here, self._node_runs, self._see_dtype)
         self._compiled_calls = CompiledCalls(self._paused, self._backward_modules.see)
         #: the module in which the running nodes of a backward were made
         self._node_module: str | None = None
@@ -192,6 +192,10 @@ class RunObserver(Hooks):
         self._node_module = made_in.module
         self.log.enter(made_in._replace(line=self._caller))
 
+    def _see_dtype(self, tensor: torch.Tensor) -> None:
+        for part in owners(tensor):
+            self.log.note(Record.note_dtype, [part], dtype_of(part))
+
     def _line_runs(self, forward: Line | None) -> None:
         self._forward = forward
         self.log.enter(State(Phase.BACKWARD, self._node_module, line=self._caller, forward=forward))
@@ -258,10 +262,19 @@ class BackwardModules(Hooks):
     it.
     """
 
-    def __init__(self, here: Callable[[], State], entered: Callable[[State], None]) -> None:
-        """``here``: the state that a node is made in. ``entered``: called with it when the node runs."""
+    def __init__(
+        self,
+        here: Callable[[], State],
+        entered: Callable[[State], None],
+        passed: Callable[[torch.Tensor], None],
+    ) -> None:
+        """``here``: the state that a node is made in. ``entered``: called with it when the node runs.
+
+        ``passed``: called with each tensor that a module takes or returns, where gradients are recorded.
+        """
         self._here = here
         self._entered = entered
+        self._passed = passed
         #: one hook for all nodes that were made in a state
         self._hooks: dict[State, Callable[[object], None]] = {}
 
@@ -279,6 +292,7 @@ class BackwardModules(Hooks):
         if not torch.is_grad_enabled():
             return
         for tensor in tensors_in(values):
+            self._passed(tensor)
             node: Any = tensor.grad_fn
             if node is not None and _HAS_HOOK not in node.metadata:
                 node.metadata[_HAS_HOOK] = True

@@ -12,6 +12,7 @@ from ...tracking.places import (
     copied_for,
     function_of,
     is_in_backward,
+    is_in_checkpoint,
     is_workspace,
     makes_new_values,
     operator_of,
@@ -44,6 +45,8 @@ class Origin:
     """In compiled code, the path of the module from the compiled one."""
     in_backward: bool
     """Whether autograd's engine runs it."""
+    recomputes: bool
+    """Whether it is a checkpoint's, which computes again what it has not kept."""
 
 
 def requesting_function(frames: Frames) -> str:
@@ -87,6 +90,7 @@ class Origins:
                 operator_name(copied_for(frames)),
                 module_of(frames),
                 is_in_backward(frames),
+                is_in_backward(frames) and is_in_checkpoint(frames),
             )
         return self._read[key]
 

@@ -111,6 +111,14 @@ class _Played:
         if line is not None:
             record.file, record.line = line
             record.caller = origin.caller
+        recomputes = origin.recomputes or (state.phase is Phase.RECOMPUTE and state.root_call is not None)
+        if (
+            origin.line is not None
+            and not origin.is_workspace
+            and (recomputes or state.phase is Phase.FORWARD)
+        ):
+            module = record.module if state.root_call is not None or not recomputes else None
+            self.ledger.runs[recomputes, module, origin.line, record.operator] += 1
         record.address, record.block_bytes = event.address, self._block_bytes(event)
         self.ledger.born(event.address, record)
 

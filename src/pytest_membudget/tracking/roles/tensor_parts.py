@@ -38,6 +38,11 @@ def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
     return (tensor,) if flatten is None else _inside(tensor, flatten(tensor)[0])
 
 
+def dtype_of(tensor: torch.Tensor) -> str:
+    """As in ``bfloat16``."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def owns_storage(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` has a storage: sparse tensors and those inside torch.func have none.
 
