@@ -12,6 +12,8 @@ from .components import METRICS
 from .json_object import Difference, JsonObject, Word
 from .user_input.kinds import choice
 
+#: Most holders of a report, the largest ones.
+MOST_HOLDERS: Final = 100
 FORWARD: Final = "forward"
 #: The phase of a step in which gradients are computed.
 BACKWARD: Final = "backward"

@@ -34,6 +34,8 @@ def grown(*sizes, **more):
 
 ALL = {"blocks.*": 1.0, "blocks.*.up": 1.0}
 HALF, NONE = dict.fromkeys(ALL, 0.5), {}
+#: The rest of a full list, with four more.
+LARGE = [hold(2 * MIB, location=f"m.py:{line}") for line in range(100, 196)]
 FEW, MANY = hold(8 * MIB), hold(64 * MIB)
 COMPILED = hold(8 * MIB, operator="triton_poi_fused_silu_0")
 HOST = {"host": figure_of(weights(8, "optimizer_states"))}
@@ -75,6 +77,7 @@ CASES = {
         figure(MANY), figure(FEW, recomputed=ALL), [("recompute", "all", "none", "blocks.*")]
     ),
     "no longer compiled": (figure(COMPILED), figure(MANY), [("compiled", "none", "some")]),
+    "little that is no longer compiled": (figure(replace(COMPILED, bytes=MIB)), figure(MANY), []),
     "compiled as it was": (figure(COMPILED), figure(COMPILED, MANY), []),
     "another dtype of all": (
         figure(weights(8, dtype="bfloat16"), hold(9 * MIB, module="head", dtype="bfloat16")),
@@ -107,6 +110,12 @@ CASES = {
         figure(weights(9), weights(9, module="blocks.*.down.weight"), weights(1, module="head.weight")),
         [("count", "9", "8", "blocks.*")],
     ),
+    # a list of 100 leaves out what is smaller than the last: two of the parameters, of another line
+    "parameters that are not among the largest": (
+        figure(weights(8), *LARGE, *(hold(2 * MIB, location=f"old.py:{line}") for line in (1, 2))),
+        figure(weights(8), *LARGE, weights(2, operator="aten::clone"), hold(3 * MIB, location="new.py:1")),
+        [],
+    ),
     "a second layer": (
         figure(weights(1, module="blocks.0.up.weight")), figure(weights(2)),
         [("count", "2", "1", "blocks.*.up.weight")],
@@ -116,6 +125,11 @@ CASES = {
         figure(weights(8, size=2 * MIB), weights(8, module="blocks.*.q.weight")),
         [("size", "16.0 MiB", "8.0 MiB", "blocks.*.up.weight")],
     ),
+    "wider layers": (
+        figure(weights(8), weights(8, module="blocks.*.up.bias")),
+        figure(weights(8, size=2 * MIB), weights(8, size=2 * MIB, module="blocks.*.up.bias")),
+        [("size", "32.0 MiB", "16.0 MiB", "blocks.*.up")],
+    ),
     "a layer that is wider by little, and much else": (
         figure(weights(8)), figure(weights(8, size=MIB + 1024), MANY), []
     ),
@@ -123,6 +137,9 @@ CASES = {
         figure(**HOST),
         figure(weights(8, "optimizer_states")),
         [("host", "none", "8.0 MiB", "optimizer_states")],
+    ),
+    "what the host holds less of by another reason": (
+        figure(**HOST), figure(weights(1, "optimizer_states"), MANY), []
     ),
     "states that are on both": (figure(**HOST), figure(weights(8, "optimizer_states"), **HOST), []),
     "gradients in the next forward": (

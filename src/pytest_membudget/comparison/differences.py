@@ -15,7 +15,7 @@ from ..components import (
     TEMPORARIES,
     WORKSPACES,
 )
-from ..memory_report import FORWARD, RECOMPUTE, Holder, MemoryReport, module_pattern
+from ..memory_report import FORWARD, MOST_HOLDERS, RECOMPUTE, Holder, MemoryReport, module_pattern
 from ..results.comparison import RunDifference
 from ..units import gib_text
 from .matching import Held, Pair, same_phase
@@ -142,11 +142,15 @@ def _recomputed(sides: _Sides) -> _Found:
 
 
 def _compiled(sides: _Sides) -> _Found:
-    """Whether inductor's kernels made what is held."""
+    """Whether inductor's kernels made large tensors."""
+    least = abs(sides.growth_bytes) * _SMALL
     now, before = (
-        any(row.operator.startswith(_COMPILED) for held in (one.holders, *others) for row in held)
+        any(
+            row.operator.startswith(_COMPILED) and row.bytes >= least
+            for rows in (one.holders, *(phase.holders for phase in one.phases))
+            for row in rows
+        )
         for one in (sides.head, sides.base)
-        for others in [[phase.holders for phase in one.phases]]
     )
     if now != before:
         yield sides.growth_bytes, RunDifference("compiled", _share(now, "some"), _share(before, "some"))
@@ -170,17 +174,25 @@ def _models(sides: _Sides, *, is_scaled: bool) -> _Found:
     Smaller ones too where all activations are larger, ``is_scaled``: as those of smaller patches.
     """
     now, before = _weights(sides.now), _weights(sides.before)
+    unlisted_bytes = max(map(_unlisted, (sides.now, sides.before)))
     changed: dict[tuple[str, int, int], list[_Weights]] = defaultdict(list)
     for key in sorted(now.keys() & before.keys(), key=str):
         kind = next((one for one in ("count", "trained", "size") if now[key][one] != before[key][one]), None)
-        if kind is not None:
+        is_known = kind == "trained" or abs(now[key]["size"] - before[key]["size"]) > unlisted_bytes
+        if kind is not None and is_known:
             changed[kind, now[key][kind], before[key][kind]].append(key)
     others = [name for name, _ in (*now, *before)]
     for (kind, head, base), keys in changed.items():
+        sizes = [sum(one[key]["size"] for key in keys) for one in (now, before)]
         entails = is_scaled or (kind == "trained" and (head > base) == (sides.growth_bytes > 0))
-        grown = sides.growth_bytes if entails else sum(now[key]["size"] - before[key]["size"] for key in keys)
-        values = (gib_text(head), gib_text(base)) if kind == "size" else (str(head), str(base))
+        grown = sides.growth_bytes if entails else sizes[0] - sizes[1]
+        values = (gib_text(sizes[0]), gib_text(sizes[1])) if kind == "size" else (str(head), str(base))
         yield grown, RunDifference(kind, *values, _named((name for name, _ in keys), others))
+
+
+def _unlisted(held: Held) -> int:
+    """The most bytes of a holder that a full list has left out."""
+    return held.holders[-1].bytes if len(held.holders) == MOST_HOLDERS else 0
 
 
 def _weights(held: Held) -> dict[_Weights, Counter[str]]:
@@ -198,9 +210,9 @@ def _host(sides: _Sides) -> _Found:
     """What the host held at the base, and the card holds now."""
     now, before = (one.host.components if one.host else {} for one in (sides.head, sides.base))
     for name in {**now, **before}:
-        head, base = now.get(name, 0), before.get(name, 0)
-        if (base - head) * sides.more(name) > 0 and name != ROUNDING:
-            yield sides.more(name), RunDifference("host", _size(head), _size(base), (name,))
+        head, base, more = now.get(name, 0), before.get(name, 0), sides.more(name)
+        if more * (base - head) > 0 and 0.5 <= more / (base - head) <= 2 and name != ROUNDING:
+            yield more, RunDifference("host", _size(head), _size(base), (name,))
 
 
 def _gradients(sides: _Sides) -> _Found:

@@ -17,17 +17,17 @@ _INDENT = " " * 6
 _DIFFERENCES: Final = {
     INPUTS: "Inputs, and what is computed from them (batch, or length of sequences)",
     ACTIVATIONS: "All activations, with the same inputs (tokens or patches of a sample, or dtype)",
-    RECOMPUTE: "Run again in the backward (activation checkpointing)",
-    "compiled": "Memory of kernels by torch.compile",
-    "dtype": "Dtype",
-    "trained": "Trained parameters",
-    "count": "Number",
-    "size": "Size",
-    "host": "Host memory",
-    GRADIENTS: "Gradients while the forward runs",
-    "left": "Left behind by the last step",
+    RECOMPUTE: "Activation checkpointing of {}",
+    "compiled": "Large tensors of torch.compile's kernels",
+    "dtype": "Dtype of {}",
+    "trained": "Trained parameters of {}",
+    "count": "Number of {}",
+    "size": "Size of {}",
+    "host": "Host memory of {}",
+    GRADIENTS: "Gradients at the peak of the forward",
+    "left": "Left behind by the last step ({})",
     PEAK: "Phase of the peak",
-    COMPARED: "The rows compare the peaks",
+    COMPARED: "The rows compare the peaks of the {}",
 }
 #: Most names that a difference has in a text.
 _NAMED = 3
@@ -183,11 +183,8 @@ def difference_texts(comparison: Comparison, code: Code = str) -> list[str]:
 def _difference(one: RunDifference, code: Code) -> str:
     named = ", ".join(map(code, one.details[:_NAMED]))
     more = f" and {len(one.details) - _NAMED} more" if len(one.details) > _NAMED else ""
-    of = f" of {named}{more}" if named else ""
-    head, base = code(one.head), code(one.base)
-    return f"{_DIFFERENCES[one.kind]}{of}: " + (
-        f"{head} now, {base} at the base." if one.base else f"{head}."
-    )
+    title, head, base = _DIFFERENCES[one.kind].format(named + more), code(one.head), code(one.base)
+    return f"{title}: {head} now, {base} at the base." if one.base else f"{title}: {head}."
 
 
 def title_of(advice: Advice) -> str:

@@ -124,11 +124,15 @@ class ReportedTest:
             return ""
         word = "more" if since.growth_bytes > 0 else "less"
         versions = versions_text(since.distributions, code)
-        text = (
+        return (
             f"That is {gib_text(abs(since.growth_bytes))} {word} than at the base "
             f"({gib_text(since.base_bytes or 0)}){versions and f', with {versions}'}."
         )
-        return " ".join([text, *difference_texts(since, code)])
+
+    def differences(self, code: Code = str) -> list[str]:
+        """What its run does otherwise than at the base, a sentence each."""
+        since = self.result.since_base
+        return difference_texts(since, code) if since is not None else []
 
     def to_do(self, code: Code = str) -> str:
         """What to do about it; empty if nothing has to be done."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .. import components
 from ..allocator.block_map import SMALL_BYTES
 from ..caveats import HOW, Caveat
-from ..memory_report import HeldMemory, Holder, MemoryReport, PhasePeak, module_pattern
+from ..memory_report import MOST_HOLDERS, HeldMemory, Holder, MemoryReport, PhasePeak, module_pattern
 from ..units import MIB
 from .cached import Cached
 from .ledger import HostLedger, Ledger, Moment, Peak
@@ -17,8 +17,6 @@ from .record import Line, Phase, Record
 from .running_code.source import shown_path
 from .timeline import Lives
 
-#: Most holders of a report, the largest ones.
-_MOST_HOLDERS = 100
 #: Most characters of a source line that are kept; fewer identify it.
 _LINE_LENGTH = 200
 
@@ -155,7 +153,7 @@ def _grown(ledger: Ledger, last: Moment, before: Moment, root: str) -> HeldMemor
             row = _holder(group, held[-max(1, len(held) - len(had.get(group, ()))) :])  # the newest
             is_whole = row.bytes == more_bytes
             rows.append(row if is_whole else replace(row, bytes=more_bytes, largest_bytes=None))
-    return HeldMemory(grown_bytes, tuple(sorted(rows, key=lambda row: -row.bytes)[:_MOST_HOLDERS]))
+    return HeldMemory(grown_bytes, tuple(sorted(rows, key=lambda row: -row.bytes)[:MOST_HOLDERS]))
 
 
 def _alive(ledger: Ledger, peak: Peak) -> list[tuple[Record, str]]:
@@ -185,7 +183,7 @@ def _holders(alive: list[tuple[Record, str]], root: str, cached: Iterable[Cached
     for free in cached:
         group = _group(components.CACHED, free.asked, root)._replace(split_by=_named(free.largest, root))
         groups.setdefault(group, []).append((free.size_bytes, free.asked))
-    largest = sorted(groups.items(), key=lambda entry: -_bytes_of(entry[1]))[:_MOST_HOLDERS]
+    largest = sorted(groups.items(), key=lambda entry: -_bytes_of(entry[1]))[:MOST_HOLDERS]
     return tuple(_holder(group, held) for group, held in largest)
 
 

@@ -58,6 +58,15 @@ def test_growth_has_a_column_where_there_is_a_base(document, row, comparison):
     assert "What grew most: +1.00 GiB activations of `layers.*.mlp` at `src/model.py:57`" in text
 
 
+def test_what_the_run_does_otherwise_comes_before_the_lines_that_grew(document, row, comparison):
+    checkpoints = {"kind": "recompute", "head": "50%", "base": "all", "details": ["blocks.*"]}
+    text = markdown(document(row("a::b", comparison={**comparison(), "differences": [checkpoints]})))
+
+    said = "Activation checkpointing of `blocks.*`: `50%` now, `all` at the base."
+    assert f"**What differs:** {said}  \nWhat grew most: " in text
+    assert f"- {said}\n- +1.00 GiB" in text
+
+
 def test_lines_have_their_source_and_are_links_where_the_host_is_known(document, over, figure):
     git = {"commit": "a" * 40, "files": {"src/model.py": "pkg/src/model.py"}}
     held = figure({"holders.0.source": "x = a | b", "holders.0.largest_bytes": 3 * GIB // 2})

@@ -59,7 +59,7 @@ def _command(
 
 
 def _text(one: ReportedTest) -> str:
-    return " ".join(filter(None, [f"{one.result.nodeid}:", one.explained(), one.to_do()]))
+    return " ".join(filter(None, [f"{one.result.nodeid}:", one.explained(), *one.differences(), one.to_do()]))
 
 
 def code_quality(document: Document) -> str:

@@ -120,6 +120,7 @@ def _first_aid(one: ReportedTest, links: Links) -> str:
     lines = [
         f"**{one.word.capitalize()}:** {markdown_code(one.result.nodeid)}",
         one.explained(markdown_code),
+        *(f"**What differs:** {text}" for text in one.differences(markdown_code)),
     ]
     found = one.causes(1)
     if found:
@@ -199,7 +200,8 @@ def _largest(figure: MemoryReport | None) -> str:
 
 def _why(one: ReportedTest, links: Links) -> str:
     """The folded section of one test: its changes or holders, and the text of an error."""
-    listed = [f"- {_cause(cause, links)}" for cause in one.causes(_CAUSES)]
+    listed = [f"- {text}" for text in one.differences(markdown_code)]
+    listed += [f"- {_cause(cause, links)}" for cause in one.causes(_CAUSES)]
     body = ["\n".join(listed)] if listed else []
     for title_of_rows, rows, rest in staying(one.result.figure) if one.result.figure is not None else ():
         lines = [*(f"- {_cause(row, links)}" for row in rows), *([f"- {rest}"] if rest else [])]
