@@ -20,18 +20,12 @@ def folders_of(search_path: Iterable[str], origin: Path, environment: Mapping[st
 
 def find_installed(sonames: Iterable[str], folders: Iterable[Path]) -> dict[str, Path]:
     """The file of each of ``sonames`` that is installed, in ``folders`` or where ldconfig knows it."""
-    found = {}
-    missing = []
-    places = tuple(folders)
+    places, found = tuple(folders), {}
     for soname in sonames:
-        path = next((folder / soname for folder in places if (folder / soname).is_file()), None)
-        if path is None:
-            missing.append(soname)
-        else:
-            found[soname] = path.resolve()
-    if missing:
-        cached = _ldconfig_cache()
-        found |= {soname: cached[soname] for soname in missing if soname in cached}
+        own = next((folder / soname for folder in places if (folder / soname).is_file()), None)
+        path = own.resolve() if own is not None else _ldconfig_cache().get(soname)
+        if path is not None:
+            found[soname] = path
     return found
 
 
