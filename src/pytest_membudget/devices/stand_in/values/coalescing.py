@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ....caveats import WORST_CASE
+from ....results.varied import BOUNDS
 from ...real.kernels import Kernel, kernel_of
 from .answers import Answers
 from .reads import Reads
@@ -29,7 +30,7 @@ def coalescing(answers: Answers, reads: Reads) -> Kernel:
             return kernel(_SPARSE, sparse)
         count = VARIANT.share(most_elements(sparse._nnz(), sparse.shape[: sparse.sparse_dim()]))
         reads.list_assumed(torch.int64, count, WORST_CASE)
-        reads.have_bounds = True
+        VARIANT.unknown.add(BOUNDS)
         answers.give(count.to_bytes(8, "little"))
         try:
             return kernel(_SPARSE, sparse)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ....assumptions import assumed_value
+from ....results.varied import FINITE
 from ...real.kernels import written_arguments
 from .drawing import drawing_of
 from .known_values import KnownValues
@@ -173,7 +174,8 @@ class _Computes:
             _note_decided(known, args, self._decides, result)
         if self._healthy is not None and (value := self._healthy(args)) is not None:
             is_open = assumed_value(bool) is None
-            VARIANT.has_checks |= is_open
+            if is_open:
+                VARIANT.unknown.add(FINITE)
             known.note(result, value, assumed=is_open and VARIANT.is_odd)
 
     def _on_host(

@@ -10,6 +10,7 @@ import torch
 
 from ....assumptions import assumed_value
 from ....caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Cause, Caveat
+from ....results.varied import BOUNDS, LOOPS, NUMBERS, TRUTHS
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
 from .card_storages import Scalar
@@ -98,17 +99,10 @@ class Reads:
         self._source = source
         self._known = known
         self._supposed = supposed
-        #: whether a number was read that has two other answers
-        self.have_numbers = False
-        #: whether a line read so many of them that it may be a loop which waits for an improvement
-        self.have_loops = False
-        #: whether truths were read of which one may hold where another does not
-        self.have_truths = False
+        #: how many truths were read: of several one may hold where another does not
         self._truths = 0
         #: what a truth is taken to be
         self.truth = False
-        #: whether a number was of a size, of which the largest was given
-        self.have_bounds = False
         #: the line of the last one that no ``assume`` has answered, as ``file:line``
         self.last_line = ""
         #: of masks that nobody knows; not known to operators, which would loop until none are left
@@ -195,8 +189,10 @@ class Reads:
         shown = f"{value}, by assume()" if kind is GIVEN else value
         answers = self.assumed.setdefault(read, Answers())
         answers.add(shown, kind or kind_of_read(dtype))
-        self.have_numbers |= dtype is not torch.bool and kind is None
-        self.have_loops |= dtype.is_floating_point and kind is None and answers.count > _PATIENCE
+        if kind is None and dtype is not torch.bool:
+            VARIANT.unknown.add(NUMBERS)
+            if dtype.is_floating_point and answers.count > _PATIENCE:
+                VARIANT.unknown.add(LOOPS)
 
     @property
     def varies(self) -> bool:
@@ -243,7 +239,7 @@ class Reads:
         kind: Cause | None = WORST_CASE
         count = self._counts.number(tensor)
         if count is not None:
-            self.have_bounds = True  # of a mask's trues, all or the assumed share
+            VARIANT.unknown.add(BOUNDS)  # of a mask's trues, all or the assumed share
             given = VARIANT.counts(count, tensor.numel())
         else:
             given, kind = self._any(tensor.dtype, tensor.numel(), self._options.number(tensor))
@@ -272,7 +268,8 @@ class Reads:
     def _see_truths(self, dtype: torch.dtype, count: int) -> None:
         if dtype is torch.bool:
             self._truths += count
-            self.have_truths = self._truths > 1
+            if self._truths > 1:
+                VARIANT.unknown.add(TRUTHS)
 
     def milliseconds(self) -> float:
         """A time between two events."""

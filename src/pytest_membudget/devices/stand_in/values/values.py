@@ -7,18 +7,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....results.varied import (
-    BOUNDS,
-    CARD_DRAWS,
-    CHOICES,
-    ENDLESS,
-    FINITE,
-    LOOPS,
-    NUMBERS,
-    TRUTHS,
-    UNKNOWN_DATA,
-    WAITING,
-)
+from ....results.varied import BOUNDS, CARD_DRAWS, CHOICES, UNKNOWN_DATA
 from ....tracking.running_code.source import SourceFinder
 from ...real.observer import RunObserver
 from .following import Following
@@ -67,21 +56,12 @@ class Values:
 
     def unknown(self) -> list[str]:
         """Why the test's figure may be another one: what other variants answer otherwise."""
-        reads, shapes = self.following.reads, self.following.shapes
-        is_data = reads.varies or shapes.varies
-        found = {
-            UNKNOWN_DATA: is_data,
-            NUMBERS: reads.have_numbers,
-            LOOPS: reads.have_loops,
-            TRUTHS: reads.have_truths,
-            CARD_DRAWS: is_data and VARIANT.has_two_draws,
-            BOUNDS: shapes.varies or reads.have_bounds,
-            CHOICES: shapes.may_leave_options,
-            WAITING: VARIANT.waits_for_sizes,
-            ENDLESS: VARIANT.ended_sizes,
-            FINITE: VARIANT.has_checks,
-        }
-        return [what for what, is_there in found.items() if is_there]
+        shapes = self.following.shapes
+        found = {*VARIANT.unknown} | ({BOUNDS} if shapes.varies else set())
+        if shapes.may_leave_options:
+            found.add(CHOICES)
+        is_data = self.following.reads.varies or shapes.varies
+        return sorted(found | {UNKNOWN_DATA} if is_data else found - {CARD_DRAWS})
 
     def refused(self) -> list[str]:
         """What was refused in this process that a card would have done, each with its place."""

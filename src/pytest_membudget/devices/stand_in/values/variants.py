@@ -24,6 +24,8 @@ import torch
 
 from ....results.varied import (
     ALL_TRUTHS,
+    CARD_DRAWS,
+    ENDLESS,
     EVERYWHERE,
     FALLING,
     FIRST_OPTIONS,
@@ -32,6 +34,7 @@ from ....results.varied import (
     OTHER_SEEDS,
     TURNED,
     UPPER_DRAWS,
+    WAITING,
 )
 from ....tracking.running_code.source import Place
 from .card_storages import Scalar
@@ -90,17 +93,13 @@ class Variant:
         self._asked = Counter[str]()
         #: the lines in the order in which they were given other answers
         self._lines: dict[str, int] = {}
-        #: whether the card drew what has two other answers: a number between 0 and 1, or several whole ones
-        self.has_two_draws = False
-        #: whether something was found to be finite, as it is in a healthy run; with odd numbers it is not
-        self.has_checks = False
+        #: texts of ``varied``: why another variant may give another figure
+        self.unknown: set[str] = set()
         #: the lines of loops that a bound has ended
         self.ended = Counter[str]()
         #: how many sizes were taken at each line, and what the next is, of all; None: as the variant has it
         self._sizes = Counter[str]()
         self._share: int | None = None
-        #: whether a loop may be waiting for larger sizes than the least, and whether a bound has ended it
-        self.waits_for_sizes = self.ended_sizes = False
 
     def begin(self, number: int, steady: Collection[str]) -> None:
         """A test begins. ``steady``: the lines whose answers stay plausible, as ``file:line``."""
@@ -117,7 +116,7 @@ class Variant:
         self._lines.clear()
         self._sizes.clear()
         self._share, self._draws = None, 0
-        self.has_two_draws = self.has_checks = self.waits_for_sizes = self.ended_sizes = False
+        self.unknown.clear()
 
     def answer(self, dtype: torch.dtype, plausible: Scalar, line: str) -> Scalar:
         """The answer to a read of ``dtype`` at ``line``: ``plausible``, or another."""
@@ -201,7 +200,7 @@ class Variant:
         """
         if span < 2 or not _is_row(count):
             return None
-        self.has_two_draws = True
+        self.unknown.add(CARD_DRAWS)
         if not self._spreads:
             return None
         self._draws += 1
@@ -274,13 +273,15 @@ class Variant:
         self._sizes[line] += 1
         are_few = self.is_least or self.is_odd
         taken, most = self._sizes[line], _MOST_TURNED if are_few else _MOST_SIZES
-        self.waits_for_sizes |= are_few and taken > _FEW
-        is_of_check = self.is_odd and is_none and not self.has_two_draws  # of draws, none are odd
+        if are_few and taken > _FEW:
+            self.unknown.add(WAITING)
+        is_of_check = self.is_odd and is_none and CARD_DRAWS not in self.unknown  # of draws, none are odd
         self._share = 1 if is_of_check else None
         if taken > most:
             self._share = taken // _FEW % 2  # the same for two of one round
             self.ended.setdefault(line, most)
-            self.ended_sizes |= are_few
+            if are_few:
+                self.unknown.add(ENDLESS)
         try:
             yield
         finally:
@@ -300,7 +301,7 @@ class Variant:
 
     def draw_unit(self) -> float:
         """A number from 0 on and below 1."""
-        self.has_two_draws = True
+        self.unknown.add(CARD_DRAWS)
         return _ALMOST_ONE if self.seed == 2 else (_MIDDLE, 0.0)[self.number]
 
 
