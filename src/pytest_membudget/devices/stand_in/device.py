@@ -186,7 +186,7 @@ class StandInDevice(Device):
         unknown = dict.fromkeys([*own, *imported, *([IMPORTS] if imported else []), *of_ranks["unknown"]])
         assert self._ended is not None
         history = self._ended.history
-        lives = self._ended.lives if NUMBERS in unknown else None
+        lives = self._ended.lives if NUMBERS in own else None
         return {
             **of_ranks,
             "unknown": tuple(unknown),
