@@ -69,7 +69,7 @@ class Estimator(Protocol):
         return None, ""
 
     def remarks(self) -> dict[str, Any]:
-        """At the end of the session: what its ``End`` says of estimates that could not be cached, and more."""
+        """At the end of the session: what its ``End`` says of uncached estimates, and more."""
         return {}
 
     def collect(self, files: Sequence[str]) -> None:
