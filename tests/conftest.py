@@ -258,6 +258,16 @@ def session_of(tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="module")
+def run(request, session_of):
+    """A session over ``FILES`` of the test's module, once for all its tests.
+
+    With ``--membudget`` unless ``ARGS`` say otherwise, and with the variables ``ENV``.
+    """
+    args = getattr(request.module, "ARGS", ("--membudget",))
+    return session_of(request.module.FILES, *args, env=getattr(request.module, "ENV", None))
+
+
 @pytest.fixture(scope="session")
 def cache_in():
     """``cache_in(folder)``: variables of a session with a cache there, which has what is built once."""

@@ -1,7 +1,5 @@
 """A figure with a margin, and a budget between the two: neither passed nor failed; a failure if strict."""
 
-import pytest
-
 from tests.gate.given import ALONE, ASKED, given_files
 
 TWO = "mem_budget(gib=2)"
@@ -11,12 +9,8 @@ FILES = given_files({
     "test_over": ("takes(3, margin=0.25)", TWO),
     "test_bare": ("takes(1, margin=0.25)", "mem_budget()"),
 })  # fmt: skip
+ARGS, ENV = ASKED, ALONE
 REASON = "allocated 1.75 GiB, up to 2.19 GiB with its margin of 25%: its budget of 2.00 GiB is between"
-
-
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, *ASKED, env=ALONE)
 
 
 def test_it_is_counted_and_said(run):

@@ -37,11 +37,6 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
-
-
-@pytest.fixture(scope="module")
 def written(run):
     """``written("gitlab")`` is the report in a format."""
     command = ("-m", "pytest_membudget", "report", run.report_path)

@@ -52,11 +52,6 @@ NAMES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    return session_of(FILES, "--membudget")
-
-
 def test_each_budget_is_a_test(run):
     assert run.outcomes == {**dict.fromkeys(NAMES, "passed"), "too-large": "failed", "broken": "failed"}
     assert run.status == pytest.ExitCode.TESTS_FAILED

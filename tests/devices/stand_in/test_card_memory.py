@@ -51,15 +51,13 @@ SHARE = "torch.cuda.set_per_process_memory_fraction(0.5)\nprint(take(8).sum().it
 NAMED = {"of_a_card_with_a_name": "take(8 if mem_get_info()[1] == total() else 16)"}
 
 
-@pytest.fixture(scope="module")
-def run(session_of):
-    bodies = {name: body for name, (_, body) in DEPENDING.items()} | AGREED | NAMED | {"its_share": SHARE}
-    marks = dict.fromkeys([*NAMED, "its_share"], "pytest.mark.mem_budget(gib=1, gpu='H100-80GB')")
-    files = {
-        "test_budgets.py": source(bodies, HEAD, marks),
-        "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n",
-    }
-    return session_of(files, "--membudget", "--membudget-strict")
+BODIES = {name: body for name, (_, body) in DEPENDING.items()} | AGREED | NAMED | {"its_share": SHARE}
+MARKS = dict.fromkeys([*NAMED, "its_share"], "pytest.mark.mem_budget(gib=1, gpu='H100-80GB')")
+FILES = {
+    "test_budgets.py": source(BODIES, HEAD, MARKS),
+    "pyproject.toml": "[tool.membudget]\nadvice = 'off'\n",
+}
+ARGS = ("--membudget", "--membudget-strict")
 
 
 def estimate(run, name):
