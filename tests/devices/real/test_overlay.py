@@ -1,6 +1,6 @@
 """What was seen during a run, laid over the allocator's history of it; histories short enough to follow.
 
-Peaks and components of whole steps: ``tests/devices/stand_in/test_components.py``.
+Components of whole steps: ``tests/devices/stand_in/test_components.py``.
 """
 
 import pytest
@@ -67,6 +67,13 @@ def segments_after(events):
 
 def component_at(made, address):
     return made.component_of(made.live[address * 1024 * MIB])
+
+
+def test_the_peak_is_that_of_the_history():
+    made = ledger([*born(1, 0), *died(1), *born(2, 0, 64), *born(3, 0, 30), *died(3, 30)], [OUTSIDE])
+
+    assert made.allocated_peak.allocated_bytes == 94 * MIB
+    assert made.reserved_peak.reserved_bytes == (20 + 64 + 30) * MIB
 
 
 def test_a_storage_has_the_module_and_line_of_its_birth():
