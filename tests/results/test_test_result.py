@@ -8,7 +8,14 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import CONVOLUTION, HOST_DEPENDS, LIBRARY, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, Timeline
-from pytest_membudget.results.comparison import BaseFigure, Comparison, Finding, VersionChange, versions_text
+from pytest_membudget.results.comparison import (
+    BaseFigure,
+    Comparison,
+    Finding,
+    RunDifference,
+    VersionChange,
+    versions_text,
+)
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
 
 
@@ -156,7 +163,7 @@ def test_the_json_form_gives_the_same_value_back():
         4,
         BaseFigure(5, {"activations": 5}, timeline),
         (change,),
-        {"inputs": 0.5},
+        (RunDifference("inputs", "0.5 times as large"),),
         versions,
     )
     known = TestResult(

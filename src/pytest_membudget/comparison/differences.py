@@ -16,7 +16,7 @@ from ..components import (
     WORKSPACES,
 )
 from ..memory_report import FORWARD, MOST_HOLDERS, RECOMPUTE, Holder, MemoryReport, module_pattern
-from ..results.comparison import RunDifference
+from ..results.comparison import RunDifference, times_as_large
 from ..units import gib_text
 from .matching import Held, Pair, same_phase
 
@@ -75,7 +75,7 @@ def _samples(sides: _Sides, both: _Both) -> _Found:
     for name, of in ((INPUTS, _input_factor), (ACTIVATIONS, _activation_factor)):
         factor = of(sides.now, sides.before, both)
         if factor is not None:
-            yield sides.growth_bytes, RunDifference(name, f"{factor:.3g} times as large")
+            yield sides.growth_bytes, RunDifference(name, times_as_large(factor))
 
 
 def _input_factor(head: Held, base: Held, both: _Both) -> float | None:

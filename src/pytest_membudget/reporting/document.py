@@ -14,8 +14,9 @@ from ..memory_report import MemoryReport, Timeline
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 from ..units import MIB
+from . import first_schema
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = first_schema.VERSION + 1
 #: A report of a thousand tests with timelines is smaller; a larger file is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
 
@@ -77,7 +78,9 @@ def checked_document(value: object) -> Document:
     """``value`` as a report. Raises ``Misfit``, whose message begins with the key path."""
     if isinstance(value, dict) and type(value.get("schema_version")) is int:
         version = value["schema_version"]
-        if version != SCHEMA_VERSION:
+        if version == first_schema.VERSION:
+            first_schema.upgrade(value)
+        elif version != SCHEMA_VERSION:
             raise Misfit(f"must be {SCHEMA_VERSION}, which this version reads", version, "schema_version")
     document = Document.from_json(value, checked=True)
     if document.testing:

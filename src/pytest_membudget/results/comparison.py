@@ -239,6 +239,11 @@ class LockCheck(JsonObject):
         return "recorded" if self.recorded else self.status
 
 
+def times_as_large(factor: float) -> str:
+    """``factor`` in words, of a ``RunDifference``."""
+    return f"{factor:.3g} times as large"
+
+
 def growth_text(growth_bytes: int, base_bytes: int, than: str = "at the base") -> str:
     """``takes 1.20 GiB (4.1%) more than at the base``."""
     if not growth_bytes:
