@@ -16,7 +16,7 @@ from pytest_membudget.devices.stand_in.device import StandInDevice
 from pytest_membudget.devices.stand_in.environment import cards_text
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.results.answer import OtherRanks, Request
+from pytest_membudget.results.answer import TRACED, Answer, Request
 from tests.in_child import found_in_child
 
 TIMEOUT_S = 300
@@ -68,18 +68,17 @@ def run(device, module, order):
     if order["has_end"]:
         device.body_ended()
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
-    said = device.said()
-    others = said.get("other_ranks", OtherRanks())
+    answer = device.completed(Answer(TRACED))
     return {
         "value": value,
         "allocations": device._ended.history.digest(),
         "report": report.to_json(),
-        "representatives": [*others.representatives],
-        "tried": [*others.tried],
-        "rank_assumption": "".join(one.text for one in others.caveats),
-        "broadcasts": said.get("broadcasts", ""),
-        "taken": said.get("taken", ""),
-        "unknown": [*said["unknown"]],
+        "representatives": [*answer.other_ranks.representatives],
+        "tried": [*answer.other_ranks.tried],
+        "rank_assumption": "".join(one.text for one in answer.other_ranks.caveats),
+        "broadcasts": answer.broadcasts,
+        "taken": answer.taken,
+        "unknown": [*answer.unknown],
     }
 
 

@@ -23,7 +23,7 @@ import torch
 from ...errors import UsageMistake
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport
-from ...results.answer import Request
+from ...results.answer import Answer, Request
 from ...tracking.summary import memory_report
 from .group_begins import after_each_group
 from .kernels import follow_kernels
@@ -93,9 +93,9 @@ class Device(ABC):
         Where it is ``limited``, out of memory is raised where the card would.
         """
 
-    def said(self) -> dict[str, Any]:
-        """After a test: fields of its ``Answer`` that depend on data and on other ranks."""
-        return {}
+    def completed(self, answer: Answer) -> Answer:
+        """After a test: its ``answer`` with what depends on data and on other ranks."""
+        return answer
 
     def reads(self, root: str) -> list[str]:
         """The reads so far of what nobody knows, the most frequent first; paths are relative to ``root``."""

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ import torch
 from ...caveats import CONVOLUTION, HOW, LIBRARY, OTHER_CARD, UNTRAINED, Caveat, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
-from ...results.answer import Request
+from ...results.answer import Answer, Request
 from ...results.varied import CARD_MEMORY, IMPORTS, NUMBERS
 from ...tracking.summary import memory_report
 from ...units import gib_text
@@ -178,22 +179,22 @@ class StandInDevice(Device):
         with self._garbage.not_looked_at():
             super().body_ended(is_program=is_program)
 
-    def said(self) -> dict[str, Any]:
+    def completed(self, answer: Answer) -> Answer:
         """After a test: why other variants may give another figure, and by what they are compared."""
         own = [*self._answered(), *self._draws.drawn(), *self._garbage.found()]
         imported = [one for one in self._imported if one != CARD_MEMORY or not self._limited]
-        of_ranks = self._ranks.said() if self._ranks is not None else {"unknown": ()}
-        unknown = dict.fromkeys([*own, *imported, *([IMPORTS] if imported else []), *of_ranks["unknown"]])
+        answer = self._ranks.completed(answer) if self._ranks is not None else answer
+        unknown = dict.fromkeys([*own, *imported, *([IMPORTS] if imported else []), *answer.unknown])
         assert self._ended is not None
         history = self._ended.history
         lives = self._ended.lives if NUMBERS in own else None
-        return {
-            **of_ranks,
-            "unknown": tuple(unknown),
-            "allocations": history.digest() if unknown or self._figures_only else "",
-            "sizes": tuple(sorted(lives.most_at_once().items())) if lives is not None else (),
-            "last_read": self._values.following.reads.last_line,
-        }
+        return replace(
+            answer,
+            unknown=tuple(unknown),
+            allocations=history.digest() if unknown or self._figures_only else "",
+            sizes=tuple(sorted(lives.most_at_once().items())) if lives is not None else (),
+            last_read=self._values.following.reads.last_line,
+        )
 
     def _answered(self) -> list[str]:
         return [*self._values.unknown(), *self._libraries.asked(), *self._memory.unknown()]

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ....caveats import Caveat
-from ....results.answer import Request
+from ....results.answer import TRACED, Answer, Request
 from ....results.varied import BUCKETS
 from ...after_import import after_import
 from ...real.collectives import install_gathered
@@ -73,19 +74,20 @@ class StandInRanks:
         self._process_groups.begin()
         self._identical_ranks.watch()
 
-    def said(self) -> dict[str, Any]:
-        """After a test: fields of its ``Answer``, as of ``Device``."""
+    def completed(self, answer: Answer) -> Answer:
+        """After a test: its ``answer`` with what this rank and the others are to each other."""
         used = self._collectives.were_called or self._broadcasts.was_used
-        found = {
-            "broadcasts": self._broadcasts.sent(),
-            "has_exchanged": self._broadcasts.has_exchanged,
-            "unheard": tuple(self._broadcasts.missing),
-            "taken": self._broadcasts.taken(),
-            "has_met": used or self._process_groups.was_asked,
-            "unknown": (BUCKETS,) if self._reducers.were_renewed else (),
-        }
-        # rank 0 says which others must run
-        return found | ({"other_ranks": self._identical_ranks.others()} if self.place.rank == 0 else {})
+        if self.place.rank == 0 and answer.outcome == TRACED:  # it says which others must run
+            answer = replace(answer, other_ranks=self._identical_ranks.others())
+        return replace(
+            answer,
+            broadcasts=self._broadcasts.sent(),
+            has_exchanged=self._broadcasts.has_exchanged,
+            unheard=tuple(self._broadcasts.missing),
+            taken=self._broadcasts.taken(),
+            has_met=used or self._process_groups.was_asked,
+            unknown=(BUCKETS,) if self._reducers.were_renewed else (),
+        )
 
     def caveats(self, root: str) -> list[Caveat]:
         """What is taken for granted of values that other ranks have."""

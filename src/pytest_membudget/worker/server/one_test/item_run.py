@@ -79,18 +79,14 @@ class ItemRun:
         with without_soft_limit():
             report = self._measure()
         has_snapshot, snapshot_error = self._snapshot
-        outcome, said = self._outcome(), self._device.said()
-        if outcome.outcome != TRACED:
-            said.pop("other_ranks", None)
         return replace(
-            outcome,
+            self._device.completed(self._outcome()),
             reports=(report,),
             device=self._device.name,
             properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
             warnings=tuple(self._warnings),
             has_snapshot=has_snapshot,
             snapshot_error=snapshot_error,
-            **said,
         )
 
     def _outcome(self) -> Answer:
