@@ -129,7 +129,10 @@ def _is_near(one: float, other: float) -> bool:
 
 
 def _recomputed(sides: _Sides) -> _Found:
-    """What runs again in the backward less often, where more activations are kept; or more often."""
+    """What runs again in the backward less often, where it keeps more activations; or more often.
+
+    A checkpoint ends where all is there that it keeps: of its last module nothing need run again.
+    """
     now, before = sides.head.recomputed, sides.base.recomputed
     more, fewer = (before, now) if sides.more(ACTIVATIONS) > 0 else (now, before)
     changed: dict[tuple[float, float], list[str]] = defaultdict(list)
@@ -138,7 +141,18 @@ def _recomputed(sides: _Sides) -> _Found:
             changed[now.get(name, 0), before.get(name, 0)].append(name)
     for (head, base), names in sorted(changed.items(), key=lambda one: -len(one[1]))[:1]:
         difference = RunDifference(RECOMPUTE, _share(head), _share(base), _named(names, more))
-        yield sides.more(ACTIVATIONS), difference
+        yield _kept_bytes(sides.now, names) - _kept_bytes(sides.before, names), difference
+
+
+def _kept_bytes(held: Held, names: Collection[str]) -> int:
+    """The activations of modules, or lines, ``names``."""
+    found = [one for one in held.holders if one.component == ACTIVATIONS]
+    modules = tuple(f"{name}." for name in names)
+    return sum(
+        one.bytes
+        for one in found
+        if one.location in names or f"{module_pattern(one.module) or ''}.".startswith(modules)
+    )
 
 
 def _compiled(sides: _Sides) -> _Found:
