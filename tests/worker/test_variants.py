@@ -25,7 +25,6 @@ from pytest_membudget.results.answer import Answer, Request
 from pytest_membudget.results.varied import (
     ALL_TRUTHS,
     BOUNDS,
-    BUCKETS,
     CARD_DRAWS,
     CHOICES,
     ENDLESS,
@@ -37,6 +36,7 @@ from pytest_membudget.results.varied import (
     ODD_NUMBERS,
     TURNED,
     WAITING,
+    WATCHDOG,
 )
 from pytest_membudget.worker.client.variants import ask_with_variants
 
@@ -123,7 +123,7 @@ def with_options(*sizes, caveats=(MASK,), read=("data",)):
 def with_buckets(*sizes, what=LOSS, read=("data", "numbers")):
     """Runs of a test with a DistributedDataParallel that has made its buckets anew."""
     caveats = (what, METHOD) if read else (METHOD,)
-    return [traced(size, *caveats, unknown=(*read, BUCKETS)) for size in sizes]
+    return [traced(size, *caveats, unknown=(*read, WATCHDOG)) for size in sizes]
 
 
 def with_garbage(first, kept=None, other=None, *, what=None):
@@ -261,7 +261,7 @@ AGAIN = {
     "one that raises says what it took": ((), [raised(2), raised(4)], []),
     "but not after more": (("numbers",), [traced(4), raised(5), traced(4)], [2]),
     "one that was lost says nothing": ((), [Answer("error", "lost")], []),
-    "a late watchdog's is another": ((BUCKETS,), [traced(4), traced(4), traced(4), traced(9)], []),
+    "a late watchdog's is another": ((WATCHDOG,), [traced(4), traced(4), traced(4), traced(9)], []),
 }
 
 

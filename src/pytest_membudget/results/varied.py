@@ -21,13 +21,13 @@ CARD_MEMORY: Final = "the memory of a card that no mark names"
 IMPORTS: Final = "what files are answered while they are imported"
 CHOICES: Final = "which options rows choose, where none chooses some of them"
 FINITE: Final = "whether what was checked is finite"
-BUCKETS: Final = "when NCCL's watchdog lets go of DistributedDataParallel's first buckets"
+WATCHDOG: Final = "when NCCL's watchdog lets go of what collectives have used that nobody waits for"
 #: Of these a second further run has another end.
 OF_TWO_ENDS: Final = {NUMBERS, TRUTHS, CARD_DRAWS, BOUNDS, HOST_ENDS, CARD_MEMORY}
 #: Texts of ``Answer.unknown`` that the caveats of the report are about; others are caveats themselves.
 OF_READS: Final = {UNKNOWN_DATA, LOOPS, WAITING, ENDLESS, IMPORTS, *OF_TWO_ENDS}
 #: Those that have a run for themselves.
-APART: Final = {BUCKETS, CHOICES, FINITE, GARBAGE}
+APART: Final = {WATCHDOG, CHOICES, FINITE, GARBAGE}
 #: Of ``Request.variant``: as 0, but numbers are below zero, none, or zero, masks select nothing, and every
 #: other truth is turned.
 ODD_NUMBERS: Final = 3

@@ -52,7 +52,7 @@ class Compared:
     odd: Sequence[Answer] = ()
     """The runs with odd numbers and with falling ones, which count only where they take more."""
     late: Answer | None = None
-    """The run with a late watchdog; None where there are no buckets that it lets go of."""
+    """The run with a late watchdog; None where it lets go of nothing."""
     left: Answer | None = None
     """The run in which no row chooses but the first options; None where nothing follows from a choice."""
     reseeded: Answer | None = None
@@ -84,7 +84,7 @@ class Compared:
         yield from self._of_draws()
         yield from self._of_checks()
         if self.late is not None and not self.late.has_figure:
-            yield from self._depending(varied.BUCKETS)
+            yield from self._depending(varied.WATCHDOG)
         reports = [one.report for one in self.runs if one.has_figure and one.report is not None]
         others = [one for report in reports for one in not_counted(report)]
         kept = [one for one in self.most.own_report.caveats if one.cause not in _VARIED]

@@ -182,7 +182,7 @@ def variants_of(request: Request, first: Answer, in_full: Collection[int] = ()) 
         2: not unknown.isdisjoint(varied.OF_TWO_ENDS),
         varied.ODD_NUMBERS: bool(unknown & {varied.NUMBERS, varied.TRUTHS, varied.BOUNDS, varied.FINITE}),
         varied.FALLING: varied.LOOPS in unknown,
-        varied.LATE_WATCHDOG: varied.BUCKETS in unknown,
+        varied.LATE_WATCHDOG: varied.WATCHDOG in unknown,
         varied.FIRST_OPTIONS: varied.CHOICES in unknown,
     }
     return [

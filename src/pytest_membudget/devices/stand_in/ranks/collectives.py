@@ -17,6 +17,7 @@ from ...real.collectives import NoteCollective, Quiet, follow_collectives, note_
 from .broadcasts import Broadcasts
 from .nccl_share import Group, note_operator
 from .numbers import RankNumbers
+from .watchdog import Watchdog
 
 _c10d = torch.ops.c10d
 #: Reductions of equal numbers that give the number itself.
@@ -38,6 +39,7 @@ class Collectives:
         note_collective: NoteCollective,
         numbers: RankNumbers,
         broadcasts: Broadcasts,
+        watchdog: Watchdog,
         quiet: Quiet,
     ) -> None:
         """``quiet``: what a collective copies on its way is not followed, only what it gives."""
@@ -47,6 +49,7 @@ class Collectives:
         self._note = note_collective
         self._numbers = numbers
         self._broadcasts = broadcasts
+        self._watchdog = watchdog
         self._quiet = quiet
         self._followed: object = None
         #: whether there was any
@@ -66,6 +69,7 @@ class Collectives:
         if any(tensor.is_cuda for tensor in tensors):
             peer = args[place + 1] if place + 1 < len(args) else None
             note_operator(self.groups, group, operator, peer)
+            self._watchdog.before_collective()
         note_tensors(self._note, args, frame, self._source)
         if operator in _KEEPING or not any(map(self._numbers.knows, tensors)):
             return []
@@ -73,6 +77,7 @@ class Collectives:
             return _identical_results(self._numbers, func, args, group.size())
 
     def _after(self, operator: str, args: Sequence[Any], known: Sequence[Any]) -> None:
+        self._watchdog.after_collective()
         self._numbers.forget_draws()
         if operator == "broadcast_":
             with _aside():

@@ -9,7 +9,7 @@ import torch
 
 from ....caveats import Caveat
 from ....results.answer import TRACED, Answer, Request
-from ....results.varied import BUCKETS
+from ....results.varied import WATCHDOG
 from ...after_import import after_import
 from ...real.collectives import install_gathered
 from ...real.recorded_run import RecordedRun
@@ -26,8 +26,8 @@ from .optimizer_states import install_shares, install_states
 from .pipelines import install_pipelines, install_schedules
 from .process_groups import ProcessGroups
 from .rank_reads import RankReads
-from .reducers import Reducers
 from .torch_parts import PARTS
+from .watchdog import Watchdog
 
 
 class StandInRanks:
@@ -43,9 +43,9 @@ class StandInRanks:
         self._broadcasts = Broadcasts(numbers, request.rank, request.received, source)
         self._observer = observer
         self._process_groups = ProcessGroups(self.place)
-        self._reducers = Reducers()
+        self._watchdog = Watchdog()
         self._collectives = Collectives(
-            source, observer.note_collective, numbers, self._broadcasts, values.quiet
+            source, observer.note_collective, numbers, self._broadcasts, self._watchdog, values.quiet
         )
 
     @property
@@ -63,7 +63,7 @@ class StandInRanks:
         torch.cuda.set_device(self.place.local_rank)
         self._collectives.install()
         install_gathered(self._observer.note_collective, self._observer.see_gradient)
-        self._reducers.install()
+        self._watchdog.install()
         install_objects(self._broadcasts)
         after_import("torch.distributed.checkpoint.utils", _install_checkpoints)
         states = install_states(self._broadcasts)
@@ -86,7 +86,7 @@ class StandInRanks:
             unheard=tuple(self._broadcasts.missing),
             taken=self._broadcasts.taken(),
             has_met=used or self._process_groups.was_asked,
-            unknown=(BUCKETS,) if self._reducers.were_renewed else (),
+            unknown=(WATCHDOG,) if self._watchdog.has_freed else (),
         )
 
     def caveats(self, root: str) -> list[Caveat]:

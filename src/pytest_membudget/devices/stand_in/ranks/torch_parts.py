@@ -7,11 +7,8 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_dispatch_tls_is_dispatch_key_excluded", "which lines ask for the rank"),
     ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
     ("torch._C._distributed_c10d", "ProcessGroup.split_group", "how many ranks a part of a group has"),
-    (
-        "torch._C._distributed_c10d",
-        "ProcessGroup._wait_for_pending_works",
-        "DistributedDataParallel's buckets",
-    ),
+    ("torch._C._distributed_c10d", "ProcessGroup._wait_for_pending_works", "what collectives hold"),
+    ("torch.autograd.graph", "_engine_run_backward", "when they let go of it"),
     ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that are the same on all ranks"),
     ("torch.testing._internal.distributed.fake_pg", "FakeStore", "process groups of the host"),
     ("torch.distributed.distributed_c10d", "_new_process_group_helper", "process groups of any backend"),

@@ -9,7 +9,7 @@ and turns every other truth. Variant ``ODD_NUMBERS`` is variant 0 but for number
 that something is wrong, for the truths that variant 2 leaves, for those of draws, for checks of what is
 finite, which fail, and for masks, which select nothing. So is ``FALLING``, but for numbers, which fall at
 each line from read to read; and
-``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/reducers.py``), and ``FIRST_OPTIONS``, but for
+``LATE_WATCHDOG``, but for when NCCL's watchdog looks (``ranks/watchdog.py``), and ``FIRST_OPTIONS``, but for
 options that nothing chooses (``routing``).
 In all but 0 garbage is kept (``host/garbage.py``).
 """

@@ -1,0 +1,71 @@
+"""What asynchronous collectives have used that nobody waits for, but for their futures. All sizes by hand."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from small_models import LAYER, WIDTH
+
+from pytest_membudget.devices.stand_in.values.variants import VARIANT
+from pytest_membudget.results.varied import LATE_WATCHDOG
+
+#: Of each reduction: a gradient, and the half of it that this rank gets.
+STEP = LAYER + LAYER // 2
+
+
+def reduced(steps, waits, variant=0, backwards=1):
+    """What is allocated after ``steps`` that each reduce a gradient, and a last backward."""
+    VARIANT.begin(variant, ())
+    layer = torch.nn.Linear(WIDTH, WIDTH, bias=False, device="cuda")
+    for _ in range(steps):
+        for _ in range(backwards):
+            layer(torch.ones(8, WIDTH, device="cuda")).sum().backward()
+        own = torch.empty(WIDTH // 2, WIDTH, device="cuda")
+        gradient = layer.weight.grad if backwards else torch.empty(WIDTH, WIDTH, device="cuda")
+        work = dist.reduce_scatter_tensor(own, gradient, async_op=True)
+        if waits:
+            work.wait()
+        else:
+            work.get_future().wait()
+        del work, own, gradient
+        layer.weight.grad = None
+    layer(torch.ones(8, WIDTH, device="cuda")).sum().backward()
+    return torch.cuda.memory_allocated()
+
+
+@pytest.fixture
+def held(trace):
+    """By how much more is allocated where only futures are waited for."""
+
+    def more(steps, variant=0, backwards=1):
+        legacy = {"TORCH_DIST_USE_NCCL2": "0"}
+        futures, works = (
+            trace(reduced, steps, waits, variant, backwards, world_size=2, environ=legacy).value
+            for waits in (False, True)
+        )
+        return futures - works
+
+    return more
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_what_a_step_has_reduced_is_held_until_the_next(held, steps):
+    """However many there were: the watchdog looks before each step's first collective."""
+    assert held(steps) == STEP
+
+
+def test_a_late_watchdog_lets_go_of_it_a_step_later(held):
+    assert held(2, LATE_WATCHDOG) == 2 * STEP
+    assert held(6, LATE_WATCHDOG) == 2 * STEP
+
+
+def test_without_a_backward_between_them_all_are_held(held):
+    """They take less than the watchdog's 100 ms."""
+    assert held(3, backwards=0) == 3 * STEP
+
+
+def test_the_other_run_is_made_where_something_was_held(trace):
+    legacy = {"TORCH_DIST_USE_NCCL2": "0"}
+    futures, works = (trace(reduced, 3, waits, world_size=2, environ=legacy) for waits in (False, True))
+
+    assert (len(futures.unknown), works.unknown) == (1, [])
+    assert "watchdog" in futures.unknown[0]
