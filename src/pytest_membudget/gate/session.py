@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -219,7 +219,7 @@ class BudgetSession:
     def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""
         remarks = self._estimators.bodies.remarks()
-        return End([*self.results.planned], collected, unmatched, self._unmarked, **remarks)
+        return End([*self.results.planned], collected, unmatched, self._unmarked, **asdict(remarks))
 
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)

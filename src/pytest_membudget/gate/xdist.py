@@ -1,6 +1,6 @@
 """Messages between pytest-xdist's controller and its workers, at the workers' start and end."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
@@ -23,12 +23,10 @@ class End:
     """Patterns of ``[tool.membudget] tests`` that match no test."""
     unmarked: list[str]
     """Tests that had a budget when they were collected, and none when they were to run."""
-    cache_trouble: str = ""
-    """Why estimates could not be kept; empty if they could."""
-    not_cached: dict[str, str] = field(default_factory=dict)
-    """Why single estimates cannot be cached, by node id."""
-    uncollected: list[str] = field(default_factory=list)
-    """Tests with budgets that are collected only where CUDA is available, so that none can fail here."""
+    cache_trouble: str
+    not_cached: dict[str, str]
+    uncollected: list[str]
+    """As ``Remarks`` has them."""
 
 
 def is_worker(config: pytest.Config) -> bool:

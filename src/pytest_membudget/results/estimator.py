@@ -1,6 +1,7 @@
 """Estimator: the one contract of the ways to estimate a test, and the results that they make."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +11,18 @@ from ..errors import MembudgetError
 from ..memory_report import MemoryReport
 from .advice import Advice
 from .test_result import TestResult
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What a session says of its estimates at its end."""
+
+    cache_trouble: str = ""
+    """Why estimates could not be kept; empty if they could."""
+    not_cached: dict[str, str] = field(default_factory=dict)
+    """Why single estimates cannot be cached, by node id."""
+    uncollected: list[str] = field(default_factory=list)
+    """Tests with budgets that are collected only where CUDA is available, so that none can fail here."""
 
 
 def result_of(test: MarkedTest, verdict: Verdict, **more: Any) -> TestResult:
@@ -68,9 +81,9 @@ class Estimator(Protocol):
         """
         return None, ""
 
-    def remarks(self) -> dict[str, Any]:
-        """At the end of the session: what its ``End`` says of uncached estimates, and more."""
-        return {}
+    def remarks(self) -> Remarks:
+        """At the end of the session."""
+        return Remarks()
 
     def collect(self, files: Sequence[str]) -> None:
         """Collect ``files`` with CUDA available; ``remarks`` has the tests that only that finds."""

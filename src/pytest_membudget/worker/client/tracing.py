@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
@@ -17,7 +16,7 @@ from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport
 from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change, excess_of, savings_first, worth_trying
 from ...results.answer import Answer, Request, failed, read_answer
-from ...results.estimator import Estimator, without_figure
+from ...results.estimator import Estimator, Remarks, without_figure
 from ...results.test_result import TestResult
 from ..ranks.rank_answers import Asking, answer_of_ranks
 from .order import Order, for_program, with_expandable_segments
@@ -116,15 +115,15 @@ class TracingEstimator(Estimator):
             return None, str(error).partition("\n")[0]
         return (_snapshot_of(test) if answer.has_snapshot else None), answer.snapshot_error
 
-    def remarks(self) -> dict[str, Any]:
+    def remarks(self) -> Remarks:
         """What could not be cached, and the tests with budgets that only workers have collected."""
         caches, workers = self._caches(), self._workers.values()
         uncollected = {nodeid for one in workers for own in one.uncollected.values() for nodeid in own}
-        return {
-            "cache_trouble": next((cache.trouble for cache in caches if cache.trouble), ""),
-            "not_cached": {test: why for cache in caches for test, why in cache.not_cached.items()},
-            "uncollected": sorted(uncollected),
-        }
+        return Remarks(
+            next((cache.trouble for cache in caches if cache.trouble), ""),
+            {test: why for cache in caches for test, why in cache.not_cached.items()},
+            sorted(uncollected),
+        )
 
     def collect(self, files: Sequence[str]) -> None:
         """Collect ``files`` in a worker."""
