@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_membudget.devices.real.device import is_stand_in_loaded
+from pytest_membudget.results.answer import Request
 
 from .steps.step import Step
 
@@ -93,7 +94,7 @@ def _followed(step: Step, device: Any, order: Mapping[str, Any]) -> dict[str, An
     if order["way"] == "measured":
         device.begin()
     else:
-        device.begin(device.gpu, limited=True)
+        device.begin(Request("", "", device.gpu.name, limited=True, metric="allocated"))
     step.body()
     report = device.end(metric="allocated", root=order["root"], records=bool(order["history"]))
     answer = {"outcome": "ok", "report": report.to_json(), "text": step.text()}
