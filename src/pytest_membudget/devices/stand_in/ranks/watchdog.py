@@ -48,8 +48,8 @@ class Watchdog:
 
         def rebuild_buckets(reducer: Any) -> Any:
             is_new = rebuild(reducer)
-            if is_new:
-                self.has_freed, self._vain_looks = True, 0
+            if is_new:  # the first ones are there a step longer at most, as measured
+                self.has_freed, self._has_looked, self._vain_looks = True, True, 0
             return is_new
 
         own.Reducer._rebuild_buckets = rebuild_buckets
