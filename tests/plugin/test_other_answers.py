@@ -25,6 +25,7 @@ import numpy
 import pytest
 import pytest_membudget
 import torch
+import torch.distributed as dist
 from torch import nn
 
 budget = pytest.mark.mem_budget(gib=1)
@@ -60,6 +61,15 @@ def replicated(steps, reads):
         loss.backward()
         if reads:
             print(loss.item())
+
+def reduced(steps):
+    layer = nn.Linear(1024, 1024, bias=False, device="cuda")
+    for _ in range(steps):
+        layer(torch.ones(8, 1024, device="cuda")).sum().backward()
+        own = torch.empty(512, 1024, device="cuda")
+        dist.reduce_scatter_tensor(own, layer.weight.grad, async_op=True).get_future().wait()
+        layer.weight.grad = None
+        del own
 
 def send(server):
     server.accept()[0].sendall(f"{time.time_ns() % 2**28}".encode())
@@ -594,6 +604,7 @@ REPLICAS = {
     "two_backwards_of_a_loss_that_is_read": ([4, 4, 4, 4, 8], "replicated(2, True)"),
 }
 OTHERS = {
+    "futures_alone": "reduced(4)",
     "a_library_that_makes_a_name": (
         "with tempfile.TemporaryFile(), tempfile.TemporaryDirectory():\n    take(8)"
     ),
@@ -664,7 +675,7 @@ BODIES = source(
     HEAD,
     marks=dict.fromkeys(BEHIND, "behind")
     | dict.fromkeys(REJECTED, "pytest.mark.mem_budget(gpu='H100-80GB')")
-    | dict.fromkeys([*REPLICAS, "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)")
+    | dict.fromkeys([*REPLICAS, "futures_alone", "ranks"], "pytest.mark.mem_budget(gib=1, gpus=2)")
     | {"host_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, host_gib=1)"}
     | {"held_memory_of_the_budget": "pytest.mark.mem_budget(gib=1, held_gib=0.1)"}
     | {"a_component_of_the_budget": "pytest.mark.mem_budget(gib=1, components={'inputs': 0.1})"},
@@ -738,6 +749,15 @@ def test_when_nccls_watchdog_looks_is_no_caveat_and_the_figure_the_largest(run, 
     assert (one["caveats"], run.outcomes[f"test_{name}"]) == ([], "passed"), run.text(f"test_{name}")
     assert one["components"]["collectives"] == most * MIB
     assert [peak - size for size in one["variants"]] == [(most - size) * MIB for size in sizes[1:]]
+
+
+@pytest.mark.skipif(torch_release() >= (2, 15), reason="waits for no watchdog")
+def test_what_more_steps_hold_than_were_run_is_not_counted(run):
+    one = estimate(run, "futures_alone")
+
+    assert [caveat["cause"] for caveat in one["caveats"]] == ["unwaited"]
+    assert run.outcomes["test_futures_alone"] == "failed"
+    assert "wait for each collective's work (Work.wait())" in run.text("test_futures_alone")
 
 
 def test_the_seconds_are_those_of_all_runs(run):

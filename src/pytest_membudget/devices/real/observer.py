@@ -16,7 +16,7 @@ from ...tracking.ledger import Ledger, StepKind
 from ...tracking.record import Line, Phase, Record
 from ...tracking.roles.computed import NO_GRAPH_TASK, Note
 from ...tracking.roles.role_book import RoleBook
-from ...tracking.roles.tensor_parts import dtype_of, owners, tensors_in
+from ...tracking.roles.tensor_parts import dtype_name, owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
@@ -60,10 +60,8 @@ class RunObserver(Hooks):
         self.roles.install()
         self._compiled_calls.install()
         follow_inductor(self.roles.computed)
-        # the engine's entry, under the names by which torch calls it
-        callers = torch.autograd.graph, torch.autograd
         return [
-            *(Replacement(one, "_engine_run_backward", self._following) for one in callers),
+            *around_backwards(self._following),
             # no module registers the parameters that ``copy.deepcopy`` makes
             Replacement(nn.Parameter, "__deepcopy__", self._copying),
         ]
@@ -194,7 +192,7 @@ class RunObserver(Hooks):
 
     def _see_dtype(self, tensor: torch.Tensor) -> None:
         for part in owners(tensor):
-            self.log.note(Record.note_dtype, [part], dtype_of(part))
+            self.log.note(Record.note_dtype, [part], dtype_name(part.dtype))
 
     def _line_runs(self, forward: Line | None) -> None:
         self._forward = forward
@@ -303,10 +301,18 @@ class BackwardModules(Hooks):
         return self._hooks.setdefault(state, lambda gradients: self._entered(state))
 
 
-def allocated_bytes() -> int:
-    """What is allocated now: PyTorch's counter, as a body may have ended the history or begun another."""
+def around_backwards(wrap: Callable[[Any], Any]) -> list[Replacement]:
+    """Replace the engine's entry, under the names by which torch calls it, by ``wrap`` of it."""
+    return [Replacement(one, "_engine_run_backward", wrap) for one in (torch.autograd.graph, torch.autograd)]
+
+
+def allocated_bytes(counter: str = "current") -> int:
+    """What is allocated now, or was ``freed`` so far.
+
+    PyTorch's counter, as a body may have ended the history or begun another.
+    """
     if not torch.cuda.is_initialized():
         return 0
     # by the device's number: torch.cuda finds it by functions that the body may have replaced
     device = torch.accelerator.current_device_index()
-    return int(memory_stats_as_nested_dict(device)["allocated_bytes"]["all"]["current"])
+    return int(memory_stats_as_nested_dict(device)["allocated_bytes"]["all"][counter])

@@ -15,7 +15,7 @@ from ... import components
 from ..record import HELD, Record
 from ..running_code.replaced import Hooks, Replacement
 from .computed import NO_GRAPH_TASK, Computed, Note
-from .tensor_parts import dtype_of, named_tensors, owners, scales
+from .tensor_parts import dtype_name, named_tensors, owners, scales
 
 
 class Step(NamedTuple):
@@ -229,7 +229,7 @@ class RoleBook(Hooks):
 
     def _note_role(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         for part in owners(tensor):
-            self._note(Record.note_role, [part], role, name, dtype_of(part))
+            self._note(Record.note_role, [part], role, name, dtype_name(part.dtype))
             if role in HELD:
                 self.computed.holds(part)
 

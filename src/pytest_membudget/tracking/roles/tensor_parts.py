@@ -38,9 +38,9 @@ def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
     return (tensor,) if flatten is None else _inside(tensor, flatten(tensor)[0])
 
 
-def dtype_of(tensor: torch.Tensor) -> str:
-    """As in ``bfloat16``."""
-    return str(tensor.dtype).removeprefix("torch.")
+def dtype_name(dtype: torch.dtype) -> str:
+    """As ``bfloat16``."""
+    return str(dtype).removeprefix("torch.")
 
 
 def owns_storage(tensor: torch.Tensor) -> bool:

@@ -3,13 +3,16 @@
 import pytest
 import torch
 import torch.distributed as dist
-from small_models import LAYER, WIDTH
+from small_models import LAYER, WIDTH, layers, train
+from torch.nn.parallel import DistributedDataParallel
 
+from pytest_membudget.caveats import MISSING
 from pytest_membudget.devices.stand_in.values.variants import VARIANT
 from pytest_membudget.results.varied import LATE_WATCHDOG
 
 #: Of each reduction: a gradient, and the half of it that this rank gets.
 STEP = LAYER + LAYER // 2
+LEGACY = {"TORCH_DIST_USE_NCCL2": "0"}
 
 
 def reduced(steps, waits, variant=0, backwards=1):
@@ -37,9 +40,8 @@ def held(trace):
     """By how much more is allocated where only futures are waited for."""
 
     def more(steps, variant=0, backwards=1):
-        legacy = {"TORCH_DIST_USE_NCCL2": "0"}
         futures, works = (
-            trace(reduced, steps, waits, variant, backwards, world_size=2, environ=legacy).value
+            trace(reduced, steps, waits, variant, backwards, world_size=2, environ=LEGACY).value
             for waits in (False, True)
         )
         return futures - works
@@ -63,9 +65,35 @@ def test_without_a_backward_between_them_all_are_held(held):
     assert held(3, backwards=0) == 3 * STEP
 
 
-def test_the_other_run_is_made_where_something_was_held(trace):
-    legacy = {"TORCH_DIST_USE_NCCL2": "0"}
-    futures, works = (trace(reduced, 3, waits, world_size=2, environ=legacy) for waits in (False, True))
+def gathered(steps):
+    """Each step gathers its losses in a list: what is copied on the way is freed at once."""
+    layer = torch.nn.Linear(WIDTH, WIDTH, bias=False, device="cuda")
+    for _ in range(steps):
+        loss = layer(torch.ones(8, WIDTH, device="cuda")).sum()
+        loss.backward()
+        losses = [torch.empty(1024, device="cuda") for _ in range(2)]
+        dist.all_gather(losses, loss.detach().expand(1024).contiguous())
 
-    assert (len(futures.unknown), works.unknown) == (1, [])
-    assert "watchdog" in futures.unknown[0]
+
+def replicated(models):
+    for model in [DistributedDataParallel(layers().cuda()) for _ in range(models)]:
+        train(model, steps=4)
+
+
+@pytest.mark.parametrize(
+    ("body", "args", "unknown", "causes"),
+    [
+        (reduced, (3, False), 1, ["unwaited"]),
+        (reduced, (2, False), 1, []),  # there are no more than the figure has
+        (reduced, (3, True), 0, []),
+        (gathered, (4,), 0, []),
+        (replicated, (2,), 1, []),
+    ],
+)
+def test_what_is_held_of_more_steps_is_not_counted_and_another_run_is_made(
+    trace, body, args, unknown, causes
+):
+    traced = trace(body, *args, world_size=2, environ=LEGACY)
+
+    assert len([one for one in traced.unknown if "watchdog" in one]) == unknown
+    assert [one.cause.name for one in traced.report.caveats if one.kind == MISSING] == causes

@@ -12,6 +12,7 @@ import torch
 from torch.nn.utils import rnn
 
 from ....caveats import HOST_READ, Caveat
+from ....tracking.roles.tensor_parts import dtype_name
 from ....tracking.running_code.replaced import CallDepth
 from ....tracking.running_code.source import Place, SourceFinder
 from ..values.following import Following
@@ -93,7 +94,7 @@ class HostReads:
         if reason and (is_written or copies.is_answered(tensor, reason)):
             copies.array(tensor)
         elif reason == Hollow.NOT_COMPUTED:
-            self._places[self._source.place(_DEPTH), str(tensor.dtype).removeprefix("torch.")] = None
+            self._places[self._source.place(_DEPTH), dtype_name(tensor.dtype)] = None
 
     def caveats(self, root: str) -> list[Caveat]:
         """For the report, each with its line."""

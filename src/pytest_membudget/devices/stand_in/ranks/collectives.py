@@ -69,7 +69,7 @@ class Collectives:
         if any(tensor.is_cuda for tensor in tensors):
             peer = args[place + 1] if place + 1 < len(args) else None
             note_operator(self.groups, group, operator, peer)
-            self._watchdog.before_collective()
+            self._watchdog.before_collective(is_async=any(one is True for one in args))
         note_tensors(self._note, args, frame, self._source)
         if operator in _KEEPING or not any(map(self._numbers.knows, tensors)):
             return []

@@ -86,12 +86,12 @@ class StandInRanks:
             unheard=tuple(self._broadcasts.missing),
             taken=self._broadcasts.taken(),
             has_met=used or self._process_groups.was_asked,
-            unknown=(WATCHDOG,) if self._watchdog.has_freed else (),
+            unknown=(WATCHDOG,) if self._watchdog.lets_go else (),
         )
 
     def caveats(self, root: str) -> list[Caveat]:
-        """What is taken for granted of values that other ranks have."""
-        return self._broadcasts.caveats(root)
+        """What is taken for granted of values that other ranks have, and not counted of collectives."""
+        return [*self._broadcasts.caveats(root), *self._watchdog.caveats()]
 
 
 def _install_checkpoints(utils: Any) -> None:

@@ -6,23 +6,26 @@ collective done and the next one begins (``stashed_for_allocator_safety_``, Proc
 futures alone. The watchdog looks ten times a second: a card may be done with a step before it looks, or long
 after. Here it looks before the first collective after each backward, or, in the variant ``LATE_WATCHDOG``,
 after each second one. Both were measured (docs/accuracy.md). It looks at no other time: what is held would
-differ from run to run.
+differ from run to run. What steps that are shorter than its interval hold at once is named, not counted.
 """
 
 import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
-import torch
 import torch.distributed as dist
-from torch.cuda.memory import memory_stats_as_nested_dict
 from torch.distributed import distributed_c10d as c10d
 
+from ....caveats import UNWAITED, Caveat
+from ...real.observer import allocated_bytes, around_backwards
 from ..values.variants import VARIANT
 
-_ENTRY: Final = "_engine_run_backward"
-#: So many looks in vain are at each backward.
+#: So many looks that free nothing are at each backward.
 _VAIN_LOOKS: Final = 4
+_UNCOUNTED: Final = (
+    "what asynchronous collectives that nobody waits for use, of more than two steps: "
+    "NCCL's watchdog lets go of it every 100 ms"
+)
 
 
 class Watchdog:
@@ -31,14 +34,25 @@ class Watchdog:
     def __init__(self) -> None:
         #: how many backwards have run since it has looked
         self._backwards = 0
-        self._has_looked = False
-        #: how many looks one after the other have freed nothing
-        self._vain_looks = 0
-        #: what had been freed before the collective that follows a look
-        self._freed_bytes: int | None = None
-        #: whether a look has let go of memory, or may have: DDP has made its buckets anew
-        self.has_freed = False
+        #: how many more there are before it looks, where it is late: at first two steps are in the third
+        self._late_by = 2
+        #: how many looks have let go of memory, and how many one after the other have not
+        self._freeing_looks = self._vain_looks = 0
+        #: how often DistributedDataParallel has made its buckets anew, of which a look may let go too
+        self._rebuilds = 0
+        #: after a look, until it is known: what counts what the next collective frees, and its count before
+        self._counted: tuple[str, int] | None = None
         self._delay_watchdog = ctypes.CDLL(None).stand_in_delay_watchdog
+
+    @property
+    def lets_go(self) -> bool:
+        """Whether more may be held where it looks later."""
+        return self._freeing_looks + self._rebuilds > 0
+
+    def caveats(self) -> list[Caveat]:
+        """What is held of further steps is not counted: of the first two it is, and of buckets."""
+        is_of_steps = self._freeing_looks > max(self._rebuilds, 1)
+        return [Caveat(UNWAITED, _UNCOUNTED)] if is_of_steps else []
 
     def install(self) -> None:
         """From here on."""
@@ -49,34 +63,38 @@ class Watchdog:
         def rebuild_buckets(reducer: Any) -> Any:
             is_new = rebuild(reducer)
             if is_new:  # the first ones are there a step longer at most, as measured
-                self.has_freed, self._has_looked, self._vain_looks = True, True, 0
+                self._rebuilds += 1
+                self._late_by, self._vain_looks = 1, 0
             return is_new
 
         own.Reducer._rebuild_buckets = rebuild_buckets
-        for module in (torch.autograd.graph, torch.autograd):  # the engine's entry, under both its names
-            setattr(module, _ENTRY, self._counting(getattr(module, _ENTRY)))
+        around_backwards(self._counting)
         for name in ("_wait_for_pending_works", "shutdown"):
             setattr(own.ProcessGroup, name, self._looking(getattr(own.ProcessGroup, name)))
 
-    def before_collective(self) -> None:
+    def before_collective(self, *, is_async: bool) -> None:
         """A collective begins: the first after a backward finds all before it done.
 
         A look takes the watchdog's 100 ms: where some free nothing, the next ones are ever further apart.
         """
-        later = VARIANT.has_late_watchdog * (1 if self._has_looked else 2)
-        if self._backwards > later and self._backwards >= 2 ** (self._vain_looks - _VAIN_LOOKS):
-            self._backwards, self._has_looked = 0, True
+        least = 1 + self._late_by * VARIANT.has_late_watchdog
+        if self._backwards >= max(least, 2 ** (self._vain_looks - _VAIN_LOOKS)):
+            self._backwards, self._late_by = 0, 1
             for group in filter(_is_watched, tuple(c10d._world.pg_map)):
                 group._wait_for_pending_works()
-            self._freed_bytes = _freed_bytes()
+            # one that is not asynchronous frees its own copies too before it returns
+            counter = "freed" if is_async else "current"
+            self._counted = counter, allocated_bytes(counter)
 
     def after_collective(self) -> None:
         """It has begun: it frees what was found done."""
-        if self._freed_bytes is not None:
-            is_freed = _freed_bytes() > self._freed_bytes
-            self.has_freed |= is_freed
-            self._vain_looks = 0 if is_freed else self._vain_looks + 1
-            self._freed_bytes = None
+        if self._counted is not None:
+            counter, before_bytes = self._counted
+            change_bytes = allocated_bytes(counter) - before_bytes
+            has_freed = change_bytes > 0 if counter == "freed" else change_bytes < 0
+            self._freeing_looks += has_freed
+            self._vain_looks = 0 if has_freed else self._vain_looks + 1
+            self._counted = None
 
     def _counting(self, run_backward: Callable[..., Any]) -> Callable[..., Any]:
         def backward(*args: Any, **kwargs: Any) -> Any:
@@ -98,11 +116,6 @@ class Watchdog:
                 self._delay_watchdog(True)
 
         return looking
-
-
-def _freed_bytes() -> int:
-    device = torch.accelerator.current_device_index()  # by number: a test may have patched torch.cuda
-    return int(memory_stats_as_nested_dict(device)["allocated_bytes"]["all"]["freed"])
 
 
 def _is_watched(group: Any) -> bool:

@@ -11,6 +11,7 @@ import torch
 from ....assumptions import assumed_value
 from ....caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Cause, Caveat
 from ....results.varied import BOUNDS, LOOPS, NUMBERS, TRUTHS
+from ....tracking.roles.tensor_parts import dtype_name
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
 from .card_storages import Scalar
@@ -183,7 +184,7 @@ class Reads:
     def list_assumed(self, dtype: torch.dtype, value: Scalar | str, kind: Cause | None = None) -> None:
         """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
         place = self._source.place(3)
-        read = Read(place, str(dtype).removeprefix("torch."))
+        read = Read(place, dtype_name(dtype))
         if kind is not GIVEN:
             self.last_line = place.name
         shown = f"{value}, by assume()" if kind is GIVEN else value
