@@ -169,6 +169,35 @@ def test_a_program_that_raised_has_not_read_what_pytest_shows_of_its_arguments(r
     assert "Assumed of the data" not in text
 
 
+SEGMENTS = """
+    import os
+
+    {first}
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    import torch
+
+    kept = [torch.empty(30 * 2**20, dtype=torch.uint8, device="cuda") for _ in range(10)]
+    del kept
+    kept = torch.empty(280 * 2**20, dtype=torch.uint8, device="cuda")
+    """
+
+
+def test_a_program_sets_its_allocator_before_it_takes_memory(session_of):
+    first = "import torch; taken = torch.empty(1, device='cuda'); del taken"
+    files = {
+        "sets.py": SEGMENTS.format(first=""),
+        "late.py": SEGMENTS.format(first=first),
+        "a.membudget.yaml": json.dumps(
+            {"budgets": [{"name": name, "script": f"{name}.py", "gib": 1} for name in ("sets", "late")]}
+        ),
+    }
+    run = session_of(files, "--membudget")
+
+    reserved = {name: run.rows[name]["estimates"][0]["peak"]["reserved"] / MIB for name in ("sets", "late")}
+    # ten segments of 30 MiB are none for 280; one that grows is
+    assert reserved == {"sets": 300, "late": 582}
+
+
 # The cache
 
 KEPT = """
