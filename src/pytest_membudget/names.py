@@ -1,6 +1,7 @@
 """Names that pytest and the user see: the marker, the plugins, and variables."""
 
 import os
+from collections.abc import Mapping
 from typing import Any, Final
 
 MARKER: Final = "mem_budget"
@@ -29,6 +30,13 @@ SNAPSHOTS: Final = (OFF, OVER_ALONE, ALL)
 #: Where PyTorch looks for its allocator's settings, in any build; the first that is set counts
 #: (``AcceleratorAllocatorConfig::instance``, 2.13).
 ALLOC_CONF: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+
+
+def alloc_conf_of(environment: Mapping[str, str]) -> str:
+    """The allocator's settings in ``environment``, by PyTorch's rules; empty for none."""
+    return next((environment[name] for name in ALLOC_CONF if environment.get(name)), "")
+
+
 #: Options of pytest and plugins that write files, start processes, select tests or wait for input: off where
 #: a worker runs tests.
 OFF_IN_WORKERS: Final[dict[str, Any]] = {

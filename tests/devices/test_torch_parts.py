@@ -9,7 +9,7 @@ import torch
 
 import pytest_membudget
 from pytest_membudget.devices import torch_parts
-from pytest_membudget.devices.real import compiled_calls, compiled_code
+from pytest_membudget.devices.real import compiled_calls, compiled_code, environment_settings
 from pytest_membudget.devices.stand_in.ranks import torch_parts as ranks
 from pytest_membudget.devices.stand_in.saving import old_files, zip_files
 from pytest_membudget.errors import UnsupportedTorch
@@ -19,6 +19,7 @@ TABLES = {
     "torch_parts": torch_parts,
     "ranks": ranks,
     "compiled_calls": compiled_calls,
+    "environment_settings": environment_settings,
     "compiled_code": compiled_code,
     "rank": rank,
     "zip_files": zip_files,

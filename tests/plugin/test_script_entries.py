@@ -198,6 +198,28 @@ def test_a_program_sets_its_allocator_before_it_takes_memory(session_of):
     assert reserved == {"sets": 300, "late": 582}
 
 
+EAGER = """
+    import os
+
+    os.environ["TORCH_COMPILE_DISABLE"] = "1"
+    import torch
+
+    @torch.compile
+    def scaled(x):
+        return ((x + 1) * 2).relu()
+
+    scaled(torch.zeros(2**20, device="cuda"))
+    """
+
+
+def test_a_program_switches_the_compiler_off(session_of):
+    entry = {"name": "eager", "script": "eager.py", "gib": 1}
+    run = session_of({"eager.py": EAGER, "a.membudget.yaml": json.dumps({"budgets": [entry]})}, "--membudget")
+
+    # the input, a sum and its double; where a kernel is tuned it is far more
+    assert run.rows["eager"]["estimates"][0]["peak"]["allocated"] == 3 * 4 * MIB
+
+
 # The cache
 
 KEPT = """

@@ -68,7 +68,6 @@ def run_program(program: Program) -> None:
     # pytest's hook rewrites assertions of tests and plugins, and has no code of them for runpy
     sys.meta_path[:] = [finder for finder in sys.meta_path if not hasattr(finder, "mark_rewrite")]
     _reset_warnings()
-    _heed_allocator_settings()
     sys.path.insert(0, folder)
     sys.argv = [name if is_module else path, *arguments]
     try:
@@ -88,23 +87,6 @@ def _reset_warnings() -> None:
     for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
         warnings.simplefilter("ignore", category)
     warnings.filterwarnings("default", category=DeprecationWarning, module="__main__")
-
-
-def _heed_allocator_settings() -> None:
-    """What the program sets before it takes memory counts: PyTorch reads it once, and did in this process."""
-    import torch
-
-    from ..reporting.files.json_file import alloc_conf_of
-
-    original = os.putenv
-
-    def putenv(name: Any, value: Any) -> None:
-        original(name, value)
-        settings = alloc_conf_of({**os.environ, os.fsdecode(name): os.fsdecode(value)})
-        if settings != alloc_conf_of(os.environ) and not torch.cuda.max_memory_allocated():
-            torch._C._accelerator_setAllocatorSettings(settings)
-
-    os.putenv = putenv
 
 
 def _forget_namesakes(folder: str) -> None:

@@ -89,6 +89,7 @@ def prepare(start: Start) -> Prepared:
     from ..devices.torch_parts import check_torch
 
     check_torch()
+    from ..devices.real.environment_settings import follow_settings
     from .server.self_checks import check_once  # imports parts of it
 
     device: Device = pkgutil.resolve_name(start.device)(find_gpu(start.gpu))
@@ -98,6 +99,7 @@ def prepare(start: Start) -> Prepared:
     # torch.fx.wrap's would keep what their callers hold until Python collects garbage
     with suppress(Exception):  # who uses it will see why
         importlib.import_module("torch._dynamo")
+    follow_settings()
     leave_out_of_garbage()
     return Prepared(device, observer)
 

@@ -15,8 +15,9 @@ from typing import IO, Final
 
 from ...atomic_files import write_json
 from ...json_object import JsonObject, T
+from ...names import alloc_conf_of
 from ...reporting.document import Document
-from ...reporting.files.json_file import alloc_conf_of, installed_distributions, torch_of
+from ...reporting.files.json_file import installed_distributions, torch_of
 from ...results.comparison import VersionChange, Versions
 from ...results.test_result import TestResult
 

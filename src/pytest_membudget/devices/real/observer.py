@@ -307,7 +307,7 @@ def around_backwards(wrap: Callable[[Any], Any]) -> list[Replacement]:
 
 
 def allocated_bytes(counter: str = "current") -> int:
-    """What is allocated now, or was ``freed`` so far.
+    """What is allocated now; so far, what was ``allocated`` or ``freed``.
 
     PyTorch's counter, as a body may have ended the history or begun another.
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...atomic_files import replacing
 from ...devices.torch_build.installed import estimates_torch
 from ...git_command import run_git
-from ...names import ALLOC_CONF
+from ...names import alloc_conf_of
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
 from ..document import Document, Git
@@ -107,11 +107,6 @@ def torch_of(environment: Mapping[str, str]) -> str | None:
     """The version of torch of this session's figures, which need not be the environment's own."""
     build = estimates_torch(environment)
     return build.version if build is not None else None
-
-
-def alloc_conf_of(environment: Mapping[str, str]) -> str:
-    """The allocator's settings in ``environ``, by PyTorch's rules; empty for none."""
-    return next((environment[name] for name in ALLOC_CONF if environment.get(name)), "")
 
 
 @functools.cache
