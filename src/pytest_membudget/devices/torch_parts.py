@@ -3,12 +3,20 @@
 import importlib
 import re
 from collections.abc import Iterable
+from typing import Final
 
 import torch
 
 from ..errors import UnsupportedTorch
 
 OLDEST = (2, 11)
+
+#: The setting of an allocator of which nothing can be said, and what to do.
+ASYNC_ALLOCATOR: Final = "backend:cudaMallocAsync"
+NO_HISTORY: Final = (
+    f"{ASYNC_ALLOCATOR} in PYTORCH_ALLOC_CONF: that allocator records no history, from which "
+    "figures are made; take it out for this session"
+)
 
 #: (module, attribute path, what it is for)
 PARTS: tuple[tuple[str, str, str], ...] = (
@@ -50,10 +58,7 @@ def check_torch() -> None:
         )
     check_parts(PARTS)
     if torch.backends.cuda.is_built() and torch.cuda.get_allocator_backend() == "cudaMallocAsync":
-        raise UnsupportedTorch(
-            "backend:cudaMallocAsync in PYTORCH_ALLOC_CONF: that allocator records no history, from which "
-            "figures are made; take it out for this session"
-        )
+        raise UnsupportedTorch(NO_HISTORY)
 
 
 def check_parts(parts: Iterable[tuple[str, str, str]]) -> None:

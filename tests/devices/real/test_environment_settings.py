@@ -2,9 +2,11 @@
 
 import os
 
+import pytest
 import torch
 
 from pytest_membudget.devices.real.environment_settings import follow_settings
+from pytest_membudget.errors import UnsupportedTorch
 
 
 def set_in_code(settings, gone=()):
@@ -53,3 +55,16 @@ def after_memory():
 def test_the_allocators_settings_count_until_memory_is_taken(trace):
     assert trace(expandable, []).value[0] == [True]
     assert not any(trace(after_memory).value[0])
+
+
+def without_history():
+    follow_settings()
+    with pytest.raises(UnsupportedTorch) as caught:
+        os.environ["PYTORCH_ALLOC_CONF"] = "backend:cudaMallocAsync"
+    return str(caught.value)
+
+
+def test_an_allocator_without_a_history_is_an_error(trace):
+    assert trace(without_history).value.startswith(
+        "backend:cudaMallocAsync in PYTORCH_ALLOC_CONF: that allocator"
+    )

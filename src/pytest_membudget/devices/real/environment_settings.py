@@ -14,8 +14,9 @@ from typing import Any, Final
 import torch
 from torch.utils._config_module import ConfigModule
 
+from ...errors import UnsupportedTorch
 from ...names import alloc_conf_of
-from ..torch_parts import check_parts
+from ..torch_parts import ASYNC_ALLOCATOR, NO_HISTORY, check_parts
 from .observer import allocated_bytes
 
 #: (module, attribute path, what it is for): see ``devices/torch_parts.py``.
@@ -44,6 +45,8 @@ def _followed(change: Callable[..., None]) -> Callable[..., None]:
         if environment is not os.environ or environment.get(name) == before:
             return
         if (settings := alloc_conf_of(environment)) != allocators and not allocated_bytes("allocated"):
+            if ASYNC_ALLOCATOR in settings:
+                raise UnsupportedTorch(NO_HISTORY)
             torch._C._accelerator_setAllocatorSettings(settings)
         if name.startswith(_COMPILERS) and name != _FOLDER:
             _read_anew()
