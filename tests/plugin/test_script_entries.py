@@ -220,6 +220,25 @@ def test_a_program_switches_the_compiler_off(session_of):
     assert run.rows["eager"]["estimates"][0]["peak"]["allocated"] == 3 * 4 * MIB
 
 
+LOGS = """
+    import logging
+    import torch
+
+    logging.basicConfig(filename="steps.log", level=logging.INFO)
+    for step in range(4):
+        logging.info("step %d: %s", step, torch.zeros(2**18, device="cuda"))
+    assert len(open("steps.log").readlines()) == 4
+    """
+
+
+def test_a_program_logs_as_without_pytest_which_keeps_what_is_logged(session_of):
+    entry = {"name": "logs", "script": "logs.py", "gib": 1}
+    run = session_of({"logs.py": LOGS, "a.membudget.yaml": json.dumps({"budgets": [entry]})}, "--membudget")
+
+    assert run.outcomes == {"logs": "passed"}
+    assert MIB <= run.rows["logs"]["estimates"][0]["peak"]["allocated"] < 2 * MIB
+
+
 # The cache
 
 KEPT = """

@@ -1,5 +1,6 @@
 """The script of an entry: its program and budget, and how the program runs, as ``python`` runs it."""
 
+import logging
 import os
 import runpy
 import sys
@@ -68,6 +69,7 @@ def run_program(program: Program) -> None:
     # pytest's hook rewrites assertions of tests and plugins, and has no code of them for runpy
     sys.meta_path[:] = [finder for finder in sys.meta_path if not hasattr(finder, "mark_rewrite")]
     _reset_warnings()
+    logging.root.handlers.clear()  # pytest's, which keep records, and what was logged in them
     sys.path.insert(0, folder)
     sys.argv = [name if is_module else path, *arguments]
     try:
