@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import copy
 import threading
+import time
 
 import pytest
 import torch
@@ -462,3 +463,23 @@ def loaded_in_a_pool():
 
 def test_a_pool_of_threads_loads_weights(trace):
     assert trace(loaded_in_a_pool).value == [True, [[0, 2], [1, 2]], 8 * MIB]
+
+
+def handed_over_by_a_pool():
+    both = threading.Barrier(2)
+
+    def load(number):
+        time.sleep(0.05 * number)
+        return torch.zeros(512, 1024, device="cuda")
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        loading = [pool.submit(load, number) for number in range(4)]
+        while loading:
+            loading.pop(0).result()
+        met = [*pool.map(lambda _: both.wait(10) >= 0, range(2))]
+    return met, torch.cuda.max_memory_allocated()
+
+
+def test_what_a_pool_of_threads_gives_is_there_before_it_is_used(trace):
+    """As a load is that is faster than what uses it: how fast each is here, nobody knows."""
+    assert trace(handed_over_by_a_pool).value == [[True, True], 4 * 2 * MIB]

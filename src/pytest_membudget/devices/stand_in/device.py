@@ -32,6 +32,7 @@ from .host.draw_ends import DRAW_ENDS
 from .host.draws import HostDraws
 from .host.garbage import Garbage
 from .host.hollow import HollowTensors
+from .host.pools import finish_jobs_of_pools
 from .host.run import HostRun
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
@@ -98,6 +99,7 @@ class StandInDevice(Device):
         self._values.install()
         install_saving(self._values.following)
         self._draws.install()
+        finish_jobs_of_pools()
         self._memory.install()
         _read_unwinding_tables()
         self._libraries.sort_symbols()
