@@ -88,6 +88,10 @@ def test_what_changed_while_the_test_ran_is_not_kept(project):
     project.write("a.txt", "2")
     with pytest.raises(NotCacheable, match=r"^a\.txt was changed while the test ran"):
         project.states().dependencies_of(seen)
+    seen = project.seen(("listing", "."))
+    project.write("b.txt", "2")
+    with pytest.raises(NotCacheable, match="the root folder was changed while the test ran"):
+        project.states().dependencies_of(seen)
 
 
 def test_a_base_that_used_its_head_is_not_kept(project):

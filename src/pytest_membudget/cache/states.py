@@ -111,7 +111,8 @@ class States:
         kept = {"root": self.root if is_bound else None, "paths": paths}
         change = self.first_change(kept)
         if change is not None:
-            raise NotCacheable(f"{change} was changed while the test ran".replace(_ROOT + os.sep, ""))
+            place = change.replace(_ROOT + os.sep, "").replace(_ROOT, "the root folder")
+            raise NotCacheable(f"{place} was changed while the test ran")
         return kept
 
     def first_change(self, kept: Mapping[str, Any]) -> str | None:

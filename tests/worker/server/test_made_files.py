@@ -175,6 +175,11 @@ def staged():
     os.symlink("ckpt", "latest")
 
 
+def has_native_code_write():
+    makes("1")()  # a tokenizer's save is one
+    os.close(ctypes.CDLL(None).creat(b"out/in/native", 0o600))
+
+
 def goes_up():
     above = f"../{Path.cwd().name}"
     os.makedirs(f"{above}/out/in")
@@ -182,7 +187,7 @@ def goes_up():
     writes("out/in/b", "1")
 
 
-@pytest.mark.parametrize("body", [makes("1"), staged, goes_up])
+@pytest.mark.parametrize("body", [makes("1"), staged, has_native_code_write, goes_up])
 def test_nothing_stays_of_what_was_made(run, body):
     (run.root / "mine").write_text("0")
 

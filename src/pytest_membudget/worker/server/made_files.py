@@ -111,7 +111,8 @@ class MadeFiles:
         logged = _logged(log)
         kept, listed = {*logged[_KEPT]}, logged[_MADE]
         others = {path for other in self._others for path in other._states}
-        made = {path for path in listed if os.path.lexists(path) and not is_below(path, kept)} - others
+        made = {path for path in listed if os.path.lexists(path) and not is_below(path, kept)}
+        made = {path for each in made for path in _with_all_below(each) if self._is_below(path)} - others
         if self.is_shared and not away:
             saved = _without_downloads(made)
             self.resumable = saved | (made & {*dropwhile(lambda path: path not in saved, listed)})
@@ -161,7 +162,8 @@ class MadeFiles:
         """Append to ``log`` what this process and its children make, and what of the user's they would lose.
 
         By Python's functions, and what reports itself as ``open`` does; not bytecode. What would be
-        overwritten or removed is renamed. Not seen is what native code does, or who appends to a file.
+        overwritten or removed is renamed. Not seen is what native code does elsewhere than in a folder that
+        was made, or who appends to a file.
         """
         log.touch()
         done: set[str] = set()
@@ -291,6 +293,14 @@ def _place_of(path: Any, folder: int | None) -> str | None:
     above, name = os.path.split(found.rstrip(os.sep))
     real = os.path.realpath(above)  # a ``..`` after a link is the folder above the link's target
     return plain if os.path.realpath(os.path.dirname(plain)) == real else os.path.join(real, name)
+
+
+def _with_all_below(path: str) -> Iterator[str]:
+    """``path``, and what is in it if it is a folder: what native code has written there too."""
+    yield path
+    if not os.path.islink(path):
+        for folder, folders, files in os.walk(path):
+            yield from (os.path.join(folder, name) for name in (*folders, *files))
 
 
 def _is_network(address: object) -> bool:
