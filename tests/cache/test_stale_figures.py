@@ -249,6 +249,7 @@ def test_a_program_s_version_depends_on_the_program(observed):
     ("program", "arguments"),
     [
         ("nvcc", "'nvcc --version', shell=True"),
+        ("nvcc", "'\"nvcc\" -V', shell=True"),  # OpenMMLab's runner
         ("nvidia-smi", "['nvidia-smi', '--query-gpu=name']"),  # accelerate asks it for RTX 4000 cards
     ],
 )
@@ -276,6 +277,8 @@ def test_what_describes_the_machine_is_kept(observed):
         "['git', '-C', 'inner', 'log']",
         "'git log | head -1', shell=True",
         "'cat $DATA', shell=True",
+        "'cat \"$DATA\"', shell=True",
+        "'cat \"data.txt', shell=True",
         "'cd inner', shell=True",
         "['git', 'log'], env={'PATH': os.environ['PATH'], 'GIT_DIR': 'x'}",
         "['file', '-b', 'data.txt']",

@@ -58,6 +58,7 @@ TESTS = {
     "tool": (
         {"tool"}, False,
         "hold()\nsubprocess.run(['uname'], check=True, capture_output=True)\n"
+        "subprocess.run('\"uname\" -a', shell=True, check=True, capture_output=True)\n"
         "try: subprocess.run(['lspci'], capture_output=True)\nexcept OSError: pass",
     ),
     "process_of_a_function_that_is_not_compiled": (

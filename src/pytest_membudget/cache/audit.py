@@ -5,6 +5,7 @@ import os
 import pathlib
 import posix
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ CODE = (".py", ".so")
 #: Programs that say what the machine is, as ``platform`` does, which is not followed either.
 OF_MACHINE = ("arch", "hostname", "ldconfig", "lscpu", "lspci", "nproc", "nvidia-smi", "uname")
 #: What a shell only splits.
-_PLAIN = re.compile(r"[\w ./:,+@%=-]*")
+_PLAIN = re.compile(r"([\w ./:,+@%=-]|(?P<quote>[\"'])[\w ./:,+@%=-]*(?P=quote))*")
 #: Each takes a path or an open file's number first.
 _FUNCTIONS = ("stat", "lstat", "fstat", "access", "readlink", "open")
 _SUPPORTS: tuple[set[Any], ...] = (
@@ -72,5 +73,5 @@ def words_of(given: Any) -> list[str]:
     """The words of the command ``given`` to ``subprocess``; empty if a shell does more than split them."""
     words: list[str] = list(map(os.fsdecode, [given] if isinstance(given, (str, bytes)) else given))
     if len(words) == 3 and words[:2] == ["/bin/sh", "-c"]:
-        return words[2].split() if _PLAIN.fullmatch(words[2]) else []
+        return shlex.split(words[2]) if _PLAIN.fullmatch(words[2]) else []
     return words
