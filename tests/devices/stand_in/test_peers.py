@@ -98,6 +98,20 @@ def test_nvml_has_the_links_of_the_card(stand_in, gpu, expected):
     assert stand_in(links, gpu=gpu, count=2) == expected
 
 
+def places_on_the_bus():
+    nvml, handle, info = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), (ctypes.c_char * 68)()
+    nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(handle))
+    status = nvml.nvmlDeviceGetPciInfo_v3(handle, info), nvml.nvmlDeviceGetPciInfo_v3(None, info)
+    return *status, info[:13].decode(), [*memoryview(bytes(info)[16:28]).cast("I")], info[36:52].decode()
+
+
+def test_nvml_has_the_cards_places_on_the_bus(stand_in):
+    """nvmlPciInfo_t, which FBGEMM links: domain, bus and device, as text of two lengths too."""
+    assert stand_in(places_on_the_bus, gpu="H100-80GB", count=2) == [
+        0, 2, "0000:02:00.0\0", [0, 2, 0], "00000000:02:00.0",
+    ]  # fmt: skip
+
+
 def reserved_in_expandable_segments():
     torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
     return torch.cuda.memory_reserved()

@@ -12,6 +12,12 @@
 #include "properties.h"
 #include "tables.h"
 
+struct pci_info {
+    char short_text[16];
+    unsigned domain, bus, device, kind, subsystem;
+    char text[32];
+};
+
 static int device_of(const void *handle) { return (int)(uintptr_t)handle - 1; }
 
 EACH(SUCCEEDS, nvmlInit, nvmlInit_v2, nvmlInitWithFlags, nvmlShutdown)
@@ -38,6 +44,17 @@ EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char *text, void **handle) {
             return nvmlDeviceGetHandleByIndex_v2((unsigned)device, handle);
     }
     return NVML_NOT_FOUND;
+}
+
+/* nvmlPciInfo_t; FBGEMM links it. */
+EXPORTED int nvmlDeviceGetPciInfo_v3(void *handle, struct pci_info *info) {
+    if (!card_at(device_of(handle)))
+        return NVML_INVALID_ARGUMENT;
+    *info = (struct pci_info){0};
+    bus_id(info->short_text, sizeof info->short_text, device_of(handle));
+    sscanf(info->short_text, "%x:%x:%x", &info->domain, &info->bus, &info->device);
+    snprintf(info->text, sizeof info->text, "0000%s", info->short_text);
+    return SUCCESS;
 }
 
 EXPORTED int nvmlDeviceGetIndex(void *handle, unsigned *index) {
