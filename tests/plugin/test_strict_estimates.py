@@ -64,6 +64,11 @@ TESTS = {
     "process_of_a_function_that_is_not_compiled": (
         {"process"}, True, "hold()\ntorch.compiler.disable(lambda: subprocess.run(['true']))()"
     ),
+    "process_that_asks_for_the_cpu": (
+        set(), False,
+        "hold()\nask = 'subprocess.run([sys.executable, \"-c\", \"\"], check=True)'\n"
+        "exec(ask, {'__name__': 'cpuinfo.cpuinfo', 'subprocess': subprocess, 'sys': sys})",
+    ),
     "thread": ({"thread"}, True, "hold()\nthreading.Timer(0.5, hold).start()"),
     "thread_that_is_joined": (
         set(), False, "thread = threading.Thread(target=hold)\nthread.start()\nthread.join()"

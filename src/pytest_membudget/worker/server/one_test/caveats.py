@@ -21,10 +21,10 @@ _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty",
 _READS: Final = ("open", "os.listdir", "os.scandir", "glob.glob")
 #: What comes with a card's driver, as ``ctypes.util.find_library`` is asked for it.
 _OF_DRIVER: Final = ("cuda", "nvidia-ml")
-#: Modules that start processes without GPU memory: compilers, and workers of data loaders.
+#: Modules that start processes without GPU memory: compilers, workers of data loaders, py-cpuinfo.
 _HARMLESS: Final = (
     "torch._inductor", "torch._dynamo", "torch.utils.data", "torch.utils.cpp_extension", "triton",
-    "multiprocessing.resource_tracker", "platform", "ctypes.util",
+    "multiprocessing.resource_tracker", "platform", "ctypes.util", "cpuinfo",
 )  # fmt: skip
 #: Programs without GPU memory: they describe a machine or a checkout, or compile.
 _TOOLS: Final = frozenset({
