@@ -110,9 +110,6 @@ THREAD: Final = Cause("thread", MISSING, "join the thread before the test's body
 TOOL: Final = Cause("tool", METHOD)
 SKIPPED_PART: Final = Cause("skipped-part", MISSING, "let the part run, or make it a test with a budget")
 OTHER_CARD: Final = Cause("other-card", MISSING, "put it on the rank's own card: torch.cuda.current_device()")
-UNWAITED: Final = Cause(
-    "unwaited", MISSING, "wait for each collective's work (Work.wait()), not for its future alone"
-)
 NCCL: Final = Cause("nccl", MISSING, "hold the budget to metric='reserved', which has no NCCL in it")
 
 #: Of a later version.

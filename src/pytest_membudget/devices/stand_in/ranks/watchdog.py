@@ -6,7 +6,7 @@ collective done and the next one begins (``stashed_for_allocator_safety_``, Proc
 futures alone. The watchdog looks ten times a second: a card may be done with a step before it looks, or long
 after. Here it looks before the first collective after each backward, or, in the variant ``LATE_WATCHDOG``,
 after each second one. Both were measured (docs/accuracy.md). It looks at no other time: what is held would
-differ from run to run. What steps that are shorter than its interval hold at once is named, not counted.
+differ from run to run. Steps that are shorter than its interval hold more at once, which is named.
 """
 
 import ctypes
@@ -16,15 +16,17 @@ from typing import Any, Final
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from ....caveats import UNWAITED, Caveat
+from ....caveats import HOW, Caveat
 from ...real.observer import allocated_bytes, around_backwards
 from ..values.variants import VARIANT
 
 #: So many looks that free nothing are at each backward.
 _VAIN_LOOKS: Final = 4
-_UNCOUNTED: Final = (
-    "what asynchronous collectives that nobody waits for use, of more than two steps: "
-    "NCCL's watchdog lets go of it every 100 ms"
+#: Steps of which the figure, the larger, has what they hold.
+_MOST_HELD: Final = 2
+_LONG_STEPS: Final = (
+    "steps taken to be 100 ms or longer: so often NCCL's watchdog lets go of what collectives use for which "
+    "nobody waits (Work.wait()), and shorter steps hold more of it"
 )
 
 
@@ -32,8 +34,8 @@ class Watchdog:
     """Says when the watchdog looks. Installed once in a process."""
 
     def __init__(self) -> None:
-        #: how many backwards have run since it has looked
-        self._backwards = 0
+        #: how many backwards have run, and how many since it has looked
+        self._steps = self._backwards = 0
         #: how many more there are before it looks, where it is late: at first two steps are in the third
         self._late_by = 2
         #: how many looks have let go of memory, and how many one after the other have not
@@ -50,9 +52,9 @@ class Watchdog:
         return self._freeing_looks + self._rebuilds > 0
 
     def caveats(self) -> list[Caveat]:
-        """What is held of further steps is not counted: of the first two it is, and of buckets."""
-        is_of_steps = self._freeing_looks > max(self._rebuilds, 1)
-        return [Caveat(UNWAITED, _UNCOUNTED)] if is_of_steps else []
+        """How long steps are taken to be, where more than two hold something, and not buckets alone."""
+        matters = self._steps > _MOST_HELD and self._freeing_looks > self._rebuilds
+        return [Caveat(HOW, _LONG_STEPS)] if matters else []
 
     def install(self) -> None:
         """From here on."""
@@ -101,6 +103,7 @@ class Watchdog:
             try:
                 return run_backward(*args, **kwargs)
             finally:
+                self._steps += 1
                 self._backwards += 1
 
         return backward
