@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from ....caveats import HOW, Caveat
+from ....caveats import STEP_TIME, Caveat
 from ...real.observer import allocated_bytes, around_backwards
 from ..values.variants import VARIANT
 
@@ -25,8 +25,8 @@ _VAIN_LOOKS: Final = 4
 #: Steps of which the figure, the larger, has what they hold.
 _MOST_HELD: Final = 2
 _LONG_STEPS: Final = (
-    "steps taken to be 100 ms or longer: so often NCCL's watchdog lets go of what collectives use for which "
-    "nobody waits (Work.wait()), and shorter steps hold more of it"
+    "steps taken to be 100 ms or longer: so often NCCL's watchdog lets go of what collectives use that nobody "
+    "waits for, and shorter steps hold more of it"
 )
 
 
@@ -54,7 +54,7 @@ class Watchdog:
     def caveats(self) -> list[Caveat]:
         """How long steps are taken to be, where more than two hold something, and not buckets alone."""
         matters = self._steps > _MOST_HELD and self._freeing_looks > self._rebuilds
-        return [Caveat(HOW, _LONG_STEPS)] if matters else []
+        return [Caveat(STEP_TIME, _LONG_STEPS)] if matters else []
 
     def install(self) -> None:
         """From here on."""
