@@ -482,4 +482,20 @@ def handed_over_by_a_pool():
 
 def test_what_a_pool_of_threads_gives_is_there_before_it_is_used(trace):
     """As a load is that is faster than what uses it: how fast each is here, nobody knows."""
-    assert trace(handed_over_by_a_pool).value == [[True, True], 4 * 2 * MIB]
+    traced = trace(handed_over_by_a_pool)
+
+    assert traced.value == [[True, True], 4 * 2 * MIB]
+    assert not any("pool of threads" in one.text for one in traced.report.caveats)
+
+
+def freed_in_a_pool():
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: torch.zeros(512, 1024, device="cuda").sum().item(), range(2)))
+    return torch.cuda.max_memory_allocated()
+
+
+def test_jobs_that_free_memory_are_taken_to_run_one_after_another(trace):
+    traced = trace(freed_in_a_pool)
+
+    assert traced.value < 2 * 2 * MIB
+    assert [one.cause.name for one in traced.report.caveats if "pool of threads" in one.text] == ["pool"]

@@ -32,7 +32,7 @@ from .host.draw_ends import DRAW_ENDS
 from .host.draws import HostDraws
 from .host.garbage import Garbage
 from .host.hollow import HollowTensors
-from .host.pools import finish_jobs_of_pools
+from .host.pools import Pools
 from .host.run import HostRun
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
@@ -90,6 +90,7 @@ class StandInDevice(Device):
         self._figures_only = False
         self._rank = 0
         self._ranks: StandInRanks | None = None
+        self._pools = Pools()
 
     def install(self) -> None:
         """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
@@ -99,7 +100,7 @@ class StandInDevice(Device):
         self._values.install()
         install_saving(self._values.following)
         self._draws.install()
-        finish_jobs_of_pools()
+        self._pools.install()
         self._memory.install()
         _read_unwinding_tables()
         self._libraries.sort_symbols()
@@ -227,6 +228,7 @@ class StandInDevice(Device):
                 *self._hollow.reads.caveats(root),
                 *caveats_of(HOW, self._context_texts(metric)),
                 *self._memory.caveats(root),
+                *self._pools.caveats(),
                 *self._not_modelled(),
                 *caveats_of(UNTRAINED, [_NO_BACKWARD] if self._run.observer.roles.is_untrained else []),
                 *nccl.caveats,

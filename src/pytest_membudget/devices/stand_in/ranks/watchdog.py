@@ -25,8 +25,8 @@ _VAIN_LOOKS: Final = 4
 #: Steps of which the figure, the larger, has what they hold.
 _MOST_HELD: Final = 2
 _LONG_STEPS: Final = (
-    "steps taken to be 100 ms or longer: so often NCCL's watchdog lets go of what collectives use that nobody "
-    "waits for, and shorter steps hold more of it"
+    "steps taken to be 100 ms or longer: so often NCCL's watchdog lets go of what collectives use that "
+    "nobody waits for, and shorter steps hold more of it"
 )
 
 
