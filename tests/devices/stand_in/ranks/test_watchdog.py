@@ -14,13 +14,15 @@ STEP = LAYER + LAYER // 2
 LEGACY = {"TORCH_DIST_USE_NCCL2": "0"}
 
 
-def reduced(steps, waits, variant=0, backwards=1):
+def reduced(steps, waits, variant=0, backwards=1, compiles=False):
     """What is allocated after ``steps`` that each reduce a gradient, and a last backward."""
     VARIANT.begin(variant, ())
     layer = torch.nn.Linear(WIDTH, WIDTH, bias=False, device="cuda")
     for _ in range(steps):
         for _ in range(backwards):
             layer(torch.ones(8, WIDTH, device="cuda")).sum().backward()
+        if compiles:
+            torch._dynamo.utils.counters["stats"]["unique_graphs"] += 1
         own = torch.empty(WIDTH // 2, WIDTH, device="cuda")
         gradient = layer.weight.grad if backwards else torch.empty(WIDTH, WIDTH, device="cuda")
         work = dist.reduce_scatter_tensor(own, gradient, async_op=True)
@@ -38,9 +40,10 @@ def reduced(steps, waits, variant=0, backwards=1):
 def held(trace):
     """By how much more is allocated where only futures are waited for."""
 
-    def more(steps, variant=0, backwards=1):
+    def more(steps, variant=0, backwards=1, compiles=False):
+        further = (variant, backwards, compiles)
         futures, works = (
-            trace(reduced, steps, waits, variant, backwards, world_size=2, environ=LEGACY).value
+            trace(reduced, steps, waits, *further, world_size=2, environ=LEGACY).value
             for waits in (False, True)
         )
         return futures - works
@@ -57,6 +60,10 @@ def test_what_a_step_has_reduced_is_held_until_the_next(held, steps):
 def test_a_late_watchdog_lets_go_of_it_a_step_later(held):
     assert held(2, LATE_WATCHDOG) == 2 * STEP
     assert held(6, LATE_WATCHDOG) == 2 * STEP
+
+
+def test_a_late_watchdog_has_looked_where_something_was_compiled_since(held):
+    assert held(6, LATE_WATCHDOG, compiles=True) == STEP
 
 
 def test_without_a_backward_between_them_all_are_held(held):

@@ -5,11 +5,13 @@ collective done and the next one begins (``stashed_for_allocator_safety_``, Proc
 2.14). So are DistributedDataParallel's first buckets, and what a distributed optimizer reduces that waits for
 futures alone. The watchdog looks ten times a second: a card may be done with a step before it looks, or long
 after. Here it looks before the first collective after each backward, or, in the variant ``LATE_WATCHDOG``,
-after each second one. Both were measured (docs/accuracy.md). It looks at no other time: what is held would
-differ from run to run. Steps that are shorter than its interval hold more at once, which is named.
+after each second one, but where something was compiled since, which takes seconds. Both were measured
+(docs/accuracy.md). It looks at no other time: what is held would differ from run to run. Steps that are
+shorter than its interval hold more at once, which is named.
 """
 
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -36,6 +38,8 @@ class Watchdog:
     def __init__(self) -> None:
         #: how many backwards have run, and how many since it has looked
         self._steps = self._backwards = 0
+        #: how many graphs had been compiled when the last one ended
+        self._graphs = 0
         #: how many more there are before it looks, where it is late: at first two steps are in the third
         self._late_by = 2
         #: how many looks have let go of memory, and how many one after the other have not
@@ -79,7 +83,8 @@ class Watchdog:
 
         A look takes the watchdog's 100 ms: where some free nothing, the next ones are ever further apart.
         """
-        least = 1 + self._late_by * VARIANT.has_late_watchdog
+        is_late = VARIANT.has_late_watchdog and _compiled_graphs() == self._graphs
+        least = 1 + self._late_by * is_late
         if self._backwards >= max(least, 2 ** (self._vain_looks - _VAIN_LOOKS)):
             self._backwards, self._late_by = 0, 1
             for group in filter(_is_watched, tuple(c10d._world.pg_map)):
@@ -105,6 +110,7 @@ class Watchdog:
             finally:
                 self._steps += 1
                 self._backwards += 1
+                self._graphs = _compiled_graphs()
 
         return backward
 
@@ -119,6 +125,11 @@ class Watchdog:
                 self._delay_watchdog(True)
 
         return looking
+
+
+def _compiled_graphs() -> int:
+    dynamo: Any = sys.modules.get("torch._dynamo.utils")
+    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo is not None else 0
 
 
 def _is_watched(group: Any) -> bool:
