@@ -13,6 +13,7 @@ def set_in_code(settings, gone=()):
     """What the compiler's settings are then; ``verbose`` is set by code itself before."""
     follow_settings()
     torch._dynamo.config.verbose = False
+    os.environb[b"BYTES"] = b"1"
     os.environ.update(settings)
     for name in gone:
         del os.environ[name]

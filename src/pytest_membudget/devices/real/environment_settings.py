@@ -40,9 +40,12 @@ def follow_settings() -> None:
 
 def _followed(change: Callable[..., None]) -> Callable[..., None]:
     def followed(environment: Any, name: str, *value: str) -> None:
+        if environment is not os.environ:  # of bytes, or a copy
+            change(environment, name, *value)
+            return
         before, allocators = environment.get(name), alloc_conf_of(environment)
         change(environment, name, *value)
-        if environment is not os.environ or environment.get(name) == before:
+        if environment.get(name) == before:
             return
         if (settings := alloc_conf_of(environment)) != allocators and not allocated_bytes("allocated"):
             if ASYNC_ALLOCATOR in settings:
