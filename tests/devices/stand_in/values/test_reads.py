@@ -6,6 +6,7 @@ import resource
 import numpy
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import pytest_membudget
 from pytest_membudget.devices.stand_in.values.variants import VARIANT
@@ -251,3 +252,13 @@ def test_printing_what_nobody_knows_is_a_read(trace):
         "tensor([0, 1, 2], device='cuda:0')", "tensor([ 1.5000, 20.0000], device='cuda:0')", 3 + 6
     ]  # fmt: skip
     assert traced.assumptions == (f"{here(printed, 1)} reads a float32 value (once): taken to be 1.0",)
+
+
+def attended():
+    query = torch.randn(1, 1, 8, 4, device="cuda", requires_grad=True)
+    with sdpa_kernel(SDPBackend.MATH):
+        torch.nn.functional.scaled_dot_product_attention(query, query, query).sum().backward()
+
+
+def test_attention_that_asks_which_rows_are_masked_makes_no_other_run(trace):
+    assert trace(attended).unknown == []
