@@ -66,9 +66,9 @@ HELD_DEPENDS: Final = Cause("held-depends", ASSUMED, DEPENDS.remedy)
 COMPONENT_DEPENDS: Final = Cause("component-depends", ASSUMED, DEPENDS.remedy)
 #: The same of memory by another metric than the budget's: no question, as each run may run out of memory.
 METRIC_DEPENDS: Final = Cause("metric-depends", ASSUMED, DEPENDS.remedy)
-POOL: Final = Cause("pool", ASSUMED, "let the jobs run one after another, or measure the test on a GPU")
+POOL: Final = Cause("pool", UNCHECKED, "let the jobs run one after another, or measure the test on a GPU")
 STEP_TIME: Final = Cause(
-    "step-time", ASSUMED, "wait for each collective's work (Work.wait()), not for its future alone"
+    "step-time", UNCHECKED, "wait for each collective's work (Work.wait()), not for its future alone"
 )
 WORST_CASE: Final = Cause("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
 GIVEN: Final = Cause("given", ASSUMED)

@@ -10,6 +10,7 @@ from tests.plugin.bodies import source
 
 MIB = 2**20
 HEAD = """\
+import concurrent.futures
 import math
 import os
 import random
@@ -605,6 +606,10 @@ REPLICAS = {
 }
 OTHERS = {
     "futures_alone": "reduced(4)",
+    "jobs_that_may_overlap": (
+        "with concurrent.futures.ThreadPoolExecutor(2) as pool:\n"
+        "    list(pool.map(lambda _: [take(8)] and None, range(2)))"
+    ),
     "a_library_that_makes_a_name": (
         "with tempfile.TemporaryFile(), tempfile.TemporaryDirectory():\n    take(8)"
     ),
@@ -752,11 +757,18 @@ def test_when_nccls_watchdog_looks_is_no_caveat_and_the_figure_the_largest(run, 
 
 
 @pytest.mark.skipif(torch_release() >= (2, 15), reason="waits for no watchdog")
-def test_that_steps_are_longer_than_the_watchdogs_interval_is_said(run):
+def test_that_steps_are_longer_than_the_watchdogs_interval_fails_strict(run):
     caveats = estimate(run, "futures_alone")["caveats"]
 
-    assert [caveat["kind"] for caveat in caveats if "100 ms or longer" in caveat["text"]] == ["assumed"]
-    assert run.outcomes["test_futures_alone"] == "passed"
+    assert [caveat["kind"] for caveat in caveats if "100 ms or longer" in caveat["text"]] == ["unchecked"]
+    assert run.outcomes["test_futures_alone"] == "failed"
+
+
+def test_that_jobs_of_a_pool_do_not_overlap_fails_strict(run):
+    one = estimate(run, "jobs_that_may_overlap")
+
+    assert [caveat["cause"] for caveat in one["caveats"]] == ["pool"]
+    assert run.outcomes["test_jobs_that_may_overlap"] == "failed"
 
 
 def test_the_seconds_are_those_of_all_runs(run):

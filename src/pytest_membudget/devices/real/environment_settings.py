@@ -25,13 +25,14 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.compiler.config", "_config", "the compiler's settings that code makes"),
 )
 
+#: How the names of the compiler's variables begin.
 _COMPILERS: Final = "TORCH"
 #: Says where things are kept, and nothing else; it is another one in each run.
 _FOLDER: Final = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def follow_settings() -> None:
-    """From here on."""
+    """Have variables that code sets from here on count, as if PyTorch had read none before."""
     check_parts(PARTS)
     environment: Any = type(os.environ)
     for change in ("__setitem__", "__delitem__"):

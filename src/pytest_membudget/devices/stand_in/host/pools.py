@@ -22,7 +22,7 @@ _IN_TURN: Final = (
 
 
 class Pools:
-    """Those of this process, of which one runs a test."""
+    """The pools of threads of this process, which runs one test."""
 
     def __init__(self) -> None:
         self._has_freed = False
